@@ -35,7 +35,7 @@ static int blob_traverse(PyObject *object, visitproc visit, void *arg) {
 }
 
 static int blob_clear(PyObject *object) {
-  (void)object; /* the owner stays as long as the blob is used; a cycle is broken at the owner's */
+  (void)object; /* the owner lives as long as the blob is used; the owner breaks cycles */
   return 0;
 }
 
@@ -124,7 +124,7 @@ static PyObject *blob_types(PyObject *object, void *unused) {
                        crema_dtype_name(crema_blob_diff_type(blob)));
 }
 
-/* num, channels, height and width: axes that are missing have one entry. */
+/* num, channels, height and width. A missing axis has extent 1. */
 static PyObject *blob_axis(PyObject *object, void *closure) {
   const crema_shape *shape = shape_of(object);
   const int axis = *(const int *)closure;
@@ -158,7 +158,7 @@ static PyObject *blob_text(PyObject *object, PyObject *unused) {
   return status == CREMA_OK ? PyUnicode_FromString(text) : py_error_raise(NULL, status);
 }
 
-/* Whether two objects stand for one blob. */
+/* Whether two objects represent the same blob. */
 static PyObject *blob_is(PyObject *object, PyObject *other) {
   if (Py_TYPE(other) != blob_type && !PyType_IsSubtype(Py_TYPE(other), blob_type)) Py_RETURN_FALSE;
   return PyBool_FromLong(((blob_object *)object)->blob == ((blob_object *)other)->blob);
@@ -166,11 +166,13 @@ static PyObject *blob_is(PyObject *object, PyObject *other) {
 
 static int axes[] = {0, 1, 2, 3};
 static PyGetSetDef blob_getters[] = {
-    {"data", blob_data, NULL, "The values: an array of float32 in the blob's own memory.", NULL},
-    {"diff", blob_diff, NULL, "The gradient: an array of float32 in the blob's own memory.", NULL},
+    {"data", blob_data, NULL, "The values, as a float32 array that shares the blob's memory.",
+     NULL},
+    {"diff", blob_diff, NULL, "The gradient, as a float32 array that shares the blob's memory.",
+     NULL},
     {"shape", blob_shape, NULL, "The extents as a tuple.", NULL},
     {"count", blob_count, NULL, "The number of values.", NULL},
-    {"types", blob_types, NULL, "The element types of data and diff, as crema holds them.", NULL},
+    {"types", blob_types, NULL, "The element types of data and diff inside crema.", NULL},
     {"num", blob_axis, NULL, "Extent of axis 0.", &axes[0]},
     {"channels", blob_axis, NULL, "Extent of axis 1.", &axes[1]},
     {"height", blob_axis, NULL, "Extent of axis 2.", &axes[2]},
@@ -179,8 +181,9 @@ static PyGetSetDef blob_getters[] = {
 };
 static PyMethodDef blob_methods[] = {
     {"reshape", blob_reshape, METH_VARARGS, "reshape(*extents): changes the shape."},
-    {"text", blob_text, METH_NOARGS, "text(): shape, what is held where, and the first values."},
-    {"is_blob", blob_is, METH_O, "is_blob(other): whether both are the same blob."},
+    {"text", blob_text, METH_NOARGS,
+     "text(): a description with shape, copies held and first values."},
+    {"is_blob", blob_is, METH_O, "is_blob(other): whether both objects are the same blob."},
     {0},
 };
 static PyType_Slot blob_slots[] = {

@@ -6,7 +6,7 @@ static PyObject *error_class; /* caffe.Error */
 
 int py_error_init(PyObject *module) {
   error_class = PyErr_NewExceptionWithDoc("caffe.Error",
-                                          "What crema says of a failure. Attributes: status (such "
+                                          "A failure in crema. Attributes: status (such "
                                           "as 'E_SHAPE'), layer, blob, file, line.",
                                           PyExc_RuntimeError, NULL);
   if (error_class == NULL) return -1;
@@ -51,7 +51,7 @@ crema_status py_error_keep(py_guard *guard) {
   PyErr_NormalizeException(&type, &value, &trace);
   PyObject *text = value == NULL ? NULL : PyObject_Repr(value);
   const char *words = text == NULL ? NULL : PyUnicode_AsUTF8AndSize(text, NULL);
-  PyErr_Clear(); /* of an exception without a text */
+  PyErr_Clear(); /* raised by an exception without a text */
   const crema_status status =
       crema_error_set(CREMA_E_STATE, words == NULL ? "an exception in Python" : words);
   Py_XDECREF(text);
@@ -60,8 +60,8 @@ crema_status py_error_keep(py_guard *guard) {
   return status;
 }
 
-/* The exception that is set gets a note of which layer it comes from, and of that layer's place in
- * the net's file. */
+/* Adds a note to the current exception: the layer it comes from and the layer's line in the net's
+ * file. */
 static void add_place(void) {
   char text[600];
   PyObject *type = NULL, *value = NULL, *trace = NULL;

@@ -5,13 +5,13 @@
 struct py_guard {
   Py_ssize_t users;
   PyThread_type_lock lock;
-  unsigned long owner; /* the thread that has it, while depth is above 0 */
+  unsigned long owner; /* the thread that has the guard, if depth > 0 */
   int depth;
   pid_t process;
   PyObject *type, *value, *trace; /* see py_guard_keep */
 };
 
-static pid_t ran; /* the process in which nets have run; 0: none have */
+static pid_t ran; /* the process in which nets have run; 0: no net has run */
 
 void py_guard_note_run(void) {
   ran = getpid();
@@ -39,7 +39,7 @@ py_guard *py_guard_building(void) {
   return building;
 }
 
-/* For whose net this thread runs a layer in Python; NULL: none. */
+/* The guard of the net for which this thread runs a Python layer; NULL: none. */
 static _Thread_local py_guard *working;
 
 py_guard *py_guard_work(py_guard *guard) {
@@ -121,7 +121,7 @@ int py_guard_enter(py_guard *guard) {
     ++guard->depth;
     return 0;
   }
-  if (guard == working) { /* one of a solver's threads: the one that has the guard waits for it */
+  if (guard == working) { /* a solver's thread: the thread that has the guard waits for it */
     PyErr_SetString(
         PyExc_RuntimeError,
         "a layer of one of a solver's devices cannot use the solver and its nets meanwhile; its "

@@ -1,14 +1,13 @@
-/* Layers of type "Python": objects of a class that a module of the user's has. */
+/* Layers of type "Python": objects of a class in the user's module. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core.h"
 
-/* What stands for a layer of the library on the side of Python, and its state on that of the
- * library. */
+/* A layer's handle in Python, which is also the layer's state in the library. */
 typedef struct layer_object {
-  PyObject_HEAD crema_layer *layer; /* NULL: it is gone */
+  PyObject_HEAD crema_layer *layer; /* NULL: destroyed */
   PyObject *object;                 /* the user's */
   PyObject *bottom, *top, *params;  /* lists of blobs */
   py_guard *guard;                  /* of the net */
@@ -17,8 +16,6 @@ typedef struct layer_object {
 static PyTypeObject *layer_type;
 static PyObject *maker; /* makes the user's object */
 static bool closed;     /* the interpreter ends */
-
-/* ---- the handle ---- */
 
 static int layer_traverse(PyObject *object, visitproc visit, void *arg) {
   layer_object *self = (layer_object *)object;
@@ -52,7 +49,7 @@ static crema_layer *layer_of(PyObject *object) {
   return layer;
 }
 
-/* field(path): a field of the layer's description, as text. */
+/* field(path): the value of a field of the layer's description as text. */
 static PyObject *layer_field(PyObject *object, PyObject *path) {
   const crema_layer *layer = layer_of(object);
   const char *name = layer == NULL ? NULL : PyUnicode_AsUTF8AndSize(path, NULL);
@@ -65,7 +62,7 @@ static PyObject *layer_field(PyObject *object, PyObject *path) {
   return result;
 }
 
-/* add_param(shape, filler or None): in setup; a blob. */
+/* add_param(shape, filler or None): adds a parameter and returns its blob; in setup only. */
 static PyObject *layer_add_param(PyObject *object, PyObject *args) {
   crema_layer *layer = layer_of(object);
   PyObject *extents = NULL;
@@ -95,17 +92,18 @@ static PyObject *layer_phase(PyObject *object, void *unused) {
 }
 
 static PyGetSetDef layer_getters[] = {
-    {"phase", layer_phase, NULL, "The phase that the layer was made for.", NULL},
+    {"phase", layer_phase, NULL, "The phase of the layer's net.", NULL},
     {0},
 };
 static PyMethodDef layer_methods[] = {
-    {"field", layer_field, METH_O, "field(path): a field of the description, as text."},
-    {"add_param", layer_add_param, METH_VARARGS, "add_param(shape, filler): in setup; a blob."},
-    {"learns", layer_learns, METH_O, "learns(index): whether the parameter wants a gradient."},
+    {"field", layer_field, METH_O, "field(path): the value of a field of the description as text."},
+    {"add_param", layer_add_param, METH_VARARGS,
+     "add_param(shape, filler): adds a parameter and returns its blob; in setup only."},
+    {"learns", layer_learns, METH_O, "learns(index): whether the parameter needs a gradient."},
     {0},
 };
 static PyType_Slot layer_slots[] = {
-    {Py_tp_doc, (void *)"A layer of a net, as an object of caffe.Layer sees it."},
+    {Py_tp_doc, (void *)"The handle of a layer, for objects of caffe.Layer."},
     {Py_tp_dealloc, layer_dealloc},
     {Py_tp_traverse, layer_traverse},
     {Py_tp_clear, layer_clear},
@@ -119,8 +117,6 @@ static PyType_Spec layer_spec = {
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .slots = layer_slots};
 
-/* ---- what the library calls ---- */
-
 typedef crema_blob *blob_at(crema_layer *layer, int index);
 
 static PyObject *blob_list(crema_layer *layer, int count, blob_at *at) {
@@ -132,7 +128,7 @@ static PyObject *blob_list(crema_layer *layer, int count, blob_at *at) {
   return list;
 }
 
-/* The failure says which layer's exception it is. */
+/* Names the layer in the failure's text. */
 static crema_status fail(const crema_layer *layer) {
   char text[1024];
   const layer_object *self = crema_layer_state(layer);
@@ -241,7 +237,7 @@ static void destroy(crema_layer *layer) {
   PyGILState_Release(state);
 }
 
-/* A failure to import is told when the layer is made. */
+/* A failure to import is reported when the layer is created. */
 static bool has_module(void *user, const char *name) {
   (void)user;
   if (closed) return true;

@@ -1,5 +1,5 @@
-/* crema's log on the standard error output, in the form of Caffe's. Written without the
- * interpreter: any thread may log, with or without its lock. */
+/* Writes crema's log to standard error in Caffe's format. It does not use the interpreter, because
+ * any thread may log, with or without the interpreter's lock. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 
 #include "core.h"
 
-/* A progress bar stands in the terminal's last line: lines of the log go in its place, and it is
- * drawn again below them. */
+/* Whether a progress bar occupies the terminal's last line. A log line replaces it, and the bar is
+ * redrawn below. */
 static atomic_bool bar;
 
 static void write_line(void *user, crema_log_level level, const char *file, int line,

@@ -12,8 +12,6 @@ typedef struct session_object {
 
 static PyTypeObject *model_type, *session_type;
 
-/* ---- sessions ---- */
-
 static int session_traverse(PyObject *object, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE(object));
   return 0;
@@ -95,13 +93,13 @@ static PyGetSetDef session_getters[] = {
     {0},
 };
 static PyMethodDef session_methods[] = {
-    {"blob", session_blob, METH_O, "blob(name): a blob of the net."},
+    {"blob", session_blob, METH_O, "blob(name): the blob of the net with this name."},
     {"run", session_run, METH_NOARGS, "run(): computes the outputs from the inputs."},
-    {"memory", session_memory, METH_NOARGS, "memory(): bytes of (weights, activations)."},
+    {"memory", session_memory, METH_NOARGS, "memory(): the bytes of (weights, activations)."},
     {0},
 };
 static PyType_Slot session_slots[] = {
-    {Py_tp_doc, (void *)"What one thread runs a compiled model with."},
+    {Py_tp_doc, (void *)"A session: lets one thread run a compiled model."},
     {Py_tp_dealloc, session_dealloc},
     {Py_tp_traverse, session_traverse},
     {Py_tp_methods, session_methods},
@@ -113,8 +111,6 @@ static PyType_Spec session_spec = {
     .basicsize = sizeof(session_object),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .slots = session_slots};
-
-/* ---- models ---- */
 
 static PyObject *model_new(PyTypeObject *type, PyObject *args, PyObject *names) {
   (void)args, (void)names;
@@ -132,8 +128,8 @@ static void model_dealloc(PyObject *object) {
   py_free_object(object);
 }
 
-/* The three lists of names of the options; false with an exception. *kept holds what they point to.
- */
+/* Fills the three lists of names of the options. *kept keeps the strings alive. False with an
+ * exception on failure. */
 static bool read_lists(PyObject *const lists[3], crema_model_options *options, PyObject *kept[3]) {
   options->stages = py_names_read(lists[0], &kept[0], &options->stage_count);
   if (options->stages == NULL) return false;
@@ -211,13 +207,13 @@ static PyObject *model_explain(PyObject *object, PyObject *unused) {
 }
 
 static PyMethodDef model_methods[] = {
-    {"_build", model_build, METH_VARARGS, "Makes the model."},
-    {"session", model_session, METH_NOARGS, "session(): what a thread runs the model with."},
-    {"explain", model_explain, METH_NOARGS, "explain(): what the passes did."},
+    {"_build", model_build, METH_VARARGS, "Compiles the model."},
+    {"session", model_session, METH_NOARGS, "session(): a new session, for one thread."},
+    {"explain", model_explain, METH_NOARGS, "explain(): a report of the changes by the passes."},
     {0},
 };
 static PyType_Slot model_slots[] = {
-    {Py_tp_doc, (void *)"A compiled model, as the class caffe.Model sees it."},
+    {Py_tp_doc, (void *)"The base class of caffe.Model."},
     {Py_tp_new, model_new},
     {Py_tp_dealloc, model_dealloc},
     {Py_tp_traverse, model_traverse},

@@ -26,8 +26,6 @@ crema_status py_device_get(int type, int index, crema_device **out) {
   return status != CREMA_OK ? status : crema_device_get((crema_device_type)type, index, out);
 }
 
-/* ---- functions ---- */
-
 static PyObject *version(PyObject *module, PyObject *unused) {
   (void)module, (void)unused;
   return PyUnicode_FromString(crema_version());
@@ -66,18 +64,24 @@ static PyObject *load_image(PyObject *module, PyObject *args) {
 }
 
 static PyMethodDef functions[] = {
-    {"load_image", load_image, METH_VARARGS, "load_image(path, blob): fills its first item."},
+    {"load_image", load_image, METH_VARARGS,
+     "load_image(path, blob): loads an image into the blob's first item."},
     {"version", version, METH_NOARGS, "version(): crema's version."},
     {"layer_types", layer_types, METH_NOARGS, "layer_types(): the names of all layer types."},
-    {"device_count", device_count, METH_VARARGS, "device_count(type): how many there are."},
-    {"set_log", py_log_set, METH_VARARGS, "set_log(level): what is written to the error output."},
-    {"set_bar", py_log_set_bar, METH_O, "set_bar(there): a progress bar is in the last line."},
-    {"log", py_log_write, METH_VARARGS, "log(text, file, line): writes a line."},
-    {"set_net_class", py_net_set_class, METH_O, "set_net_class(class): what solvers' nets are."},
-    {"set_layer_maker", py_layer_set_maker, METH_O, "set_layer_maker(function): makes layers."},
-    {"group_find", py_group_find, METH_NOARGS, "group_find(): raises what is missing for NCCL."},
-    {"group_make_id", py_group_make_id, METH_NOARGS, "group_make_id(): a new id of NCCL's."},
-    {"close", py_layer_close, METH_NOARGS, "close(): the interpreter ends."},
+    {"device_count", device_count, METH_VARARGS, "device_count(type): the number of devices."},
+    {"set_log", py_log_set, METH_VARARGS,
+     "set_log(level): sets the lowest level to log to standard error."},
+    {"set_bar", py_log_set_bar, METH_O,
+     "set_bar(there): whether a progress bar occupies the last line."},
+    {"log", py_log_write, METH_VARARGS, "log(text, file, line): writes a line to the log."},
+    {"set_net_class", py_net_set_class, METH_O,
+     "set_net_class(class): sets the class of solvers' nets."},
+    {"set_layer_maker", py_layer_set_maker, METH_O,
+     "set_layer_maker(function): sets the function that creates layers."},
+    {"group_find", py_group_find, METH_NOARGS,
+     "group_find(): raises an exception if NCCL cannot be used."},
+    {"group_make_id", py_group_make_id, METH_NOARGS, "group_make_id(): a new group id for NCCL."},
+    {"close", py_layer_close, METH_NOARGS, "close(): called when the interpreter ends."},
     {0},
 };
 

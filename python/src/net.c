@@ -4,14 +4,14 @@
 
 typedef struct net_object {
   PyObject_HEAD crema_net *net;
-  PyObject *owner;  /* the solver that the net belongs to; NULL: the net is this object's own */
-  PyObject *inputs; /* pairs of arrays that a MemoryData layer and its tops show; NULL: none */
+  PyObject *owner;  /* the solver that owns the net; NULL: this object owns it */
+  PyObject *inputs; /* pairs of arrays that a MemoryData layer and its tops use; NULL: none */
   py_guard *guard;
   bool hooked; /* the library calls this object's hooks */
 } net_object;
 
 static PyTypeObject *net_type;
-static PyObject *net_class; /* what nets of solvers are made of */
+static PyObject *net_class; /* the class of solvers' nets */
 
 static net_object *self_of(PyObject *object) {
   net_object *self = (net_object *)object;
@@ -39,7 +39,7 @@ PyObject *py_net_set_class(PyObject *module, PyObject *class) {
 PyObject *py_net_wrap(crema_net *net, PyObject *owner, py_guard *guard) {
   PyObject *empty = PyTuple_New(0);
   if (empty == NULL) return NULL;
-  /* __init__ would build a net. */
+  /* Skips __init__, which would build a net. */
   PyObject *make = PyObject_GetAttrString(net_class, "__new__");
   PyObject *object = make == NULL ? NULL : PyObject_CallFunctionObjArgs(make, net_class, NULL);
   Py_XDECREF(make);
@@ -67,7 +67,7 @@ static int net_traverse(PyObject *object, visitproc visit, void *arg) {
 }
 
 static int net_clear(PyObject *object) {
-  (void)object; /* cycles go through the instance's dictionary, which the class of Python clears */
+  (void)object; /* cycles go through the instance's dictionary, which the Python class clears */
   return 0;
 }
 
@@ -86,8 +86,6 @@ static void net_dealloc(PyObject *object) {
   Py_XDECREF(self->owner);
   py_free_object(object);
 }
-
-/* ---- building ---- */
 
 const char **py_names_read(PyObject *sequence, PyObject **bytes, size_t *count) {
   Py_ssize_t size = sequence == Py_None ? 0 : PySequence_Size(sequence);
@@ -165,8 +163,6 @@ static PyObject *net_build(PyObject *object, PyObject *args) {
   return result;
 }
 
-/* ---- running ---- */
-
 /* forward(first, last): the loss. */
 static PyObject *net_forward(PyObject *object, PyObject *args) {
   net_object *self = self_of(object);
@@ -214,8 +210,6 @@ static PyObject *net_clear_diffs(PyObject *object, PyObject *unused) {
   Py_RETURN_NONE;
 }
 
-/* ---- hooks ---- */
-
 static crema_status call_hook(void *user, const char *kind, int layer) {
   PyGILState_STATE state = PyGILState_Ensure();
   PyObject *result = PyObject_CallMethod(user, "_call_hooks", "si", kind, layer);
@@ -245,7 +239,7 @@ static crema_status after_backward(void *user, crema_net *net, int layer) {
   return call_hook(user, "after_backward", layer);
 }
 
-/* use_hooks(kinds): from now on _call_hooks(kind, layer) is called for those kinds. */
+/* use_hooks(kinds): makes the library call _call_hooks(kind, layer) for these kinds. */
 static PyObject *net_use_hooks(PyObject *object, PyObject *kinds) {
   net_object *self = self_of(object);
   crema_net_hooks hooks = {.user = object};
@@ -269,8 +263,6 @@ static PyObject *net_use_hooks(PyObject *object, PyObject *kinds) {
   py_guard_leave(self->guard);
   return py_error_none(self->guard, status);
 }
-
-/* ---- weights ---- */
 
 /* copy_from(path, allow_missing) */
 static PyObject *net_copy_from(PyObject *object, PyObject *args) {
@@ -366,30 +358,28 @@ static PyObject *net_share_with(PyObject *object, PyObject *donor) {
   return py_error_none(self->guard, status);
 }
 
-/* ---- input from memory ---- */
-
 static float *floats_of(PyObject *array, Py_ssize_t *count) {
   Py_buffer view;
   if (PyObject_GetBuffer(array, &view, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE) != 0) return NULL;
   float *values = view.buf;
   *count = view.len / (Py_ssize_t)sizeof(float);
-  PyBuffer_Release(&view); /* the object keeps the memory: the caller holds it */
+  PyBuffer_Release(&view); /* the caller holds a reference to the object, which keeps the memory */
   return values;
 }
 
-/* Whether the layer's top still shows the data of the pair. */
+/* Whether the layer's top still uses the data of the pair. */
 static bool is_shown(const net_object *self, int layer, PyObject *pair) {
   crema_blob *top = crema_net_blob_at(self->net, crema_net_layer_top(self->net, layer, 0));
   const float *shown = NULL;
   Py_ssize_t count = 0;
   const float *given = floats_of(PyTuple_GetItem(pair, 0), &count);
-  if (given == NULL) PyErr_Clear(); /* it cannot be seen any more, which says nothing */
+  if (given == NULL) PyErr_Clear(); /* not readable now, so nothing is known about it */
   if (given == NULL || crema_blob_cpu_data(top, &shown) != CREMA_OK) return true;
   return shown >= given && shown < given + count;
 }
 
-/* The pairs that are needed when the layer gets `newest`: that one, and the one that the tops show
- * until the next pass. */
+/* The pairs to keep when the layer gets `newest`: this one, and the one that the tops use until the
+ * next pass. */
 static PyObject *pairs_needed(const net_object *self, int layer, PyObject *newest) {
   PyObject *pairs = PyList_New(0);
   const Py_ssize_t before = self->inputs == NULL ? 0 : PyList_Size(self->inputs);
@@ -417,7 +407,7 @@ static PyObject *give_samples(net_object *self, int layer, PyObject *pair, float
   return py_error_none(self->guard, status);
 }
 
-/* set_samples(layer, data, labels, samples): arrays of float32, which are kept. */
+/* set_samples(layer, data, labels, samples): gives float32 arrays to the layer and keeps them. */
 static PyObject *net_set_samples(PyObject *object, PyObject *args) {
   net_object *self = self_of(object);
   PyObject *data = NULL, *labels = NULL;
@@ -438,8 +428,6 @@ static PyObject *net_set_samples(PyObject *object, PyObject *args) {
   Py_DECREF(pair);
   return result;
 }
-
-/* ---- the graph ---- */
 
 static PyObject *names_of(PyObject *object, int (*count)(const crema_net *),
                           const char *(*name)(const crema_net *, int)) {
@@ -556,7 +544,7 @@ static PyObject *net_params(PyObject *object, PyObject *number) {
   return list;
 }
 
-/* _python_layer(layer): its object; None for a layer of another type. */
+/* _python_layer(layer): the object of a Python layer; None for a layer of another type. */
 static PyObject *net_python_layer(PyObject *object, PyObject *number) {
   const net_object *self = self_of(object);
   const long layer = self == NULL ? -1 : PyLong_AsLong(number);
@@ -597,40 +585,42 @@ static PyGetSetDef net_getters[] = {
     {"_layer_names", net_layer_names, NULL, "The names of all layers.", NULL},
     {"_layer_types", net_layer_types, NULL, "The types of all layers.", NULL},
     {"_blob_names", net_blob_names, NULL, "The names of all blobs.", NULL},
-    {"_blob_loss_weights", net_loss_weights, NULL, "With what weight each blob is a loss.", NULL},
+    {"_blob_loss_weights", net_loss_weights, NULL, "The loss weights of all blobs.", NULL},
     {"_input_names", net_input_names, NULL, "The names of the inputs.", NULL},
     {"_output_names", net_output_names, NULL, "The names of the outputs.", NULL},
     {0},
 };
 static PyMethodDef net_methods[] = {
     {"_build", net_build, METH_VARARGS, "Builds the net."},
-    {"_forward", net_forward, METH_VARARGS, "_forward(first, last): the loss of these layers."},
-    {"_backward", net_backward, METH_VARARGS, "_backward(last, first): the gradients."},
+    {"_forward", net_forward, METH_VARARGS,
+     "_forward(first, last): runs these layers and returns their loss."},
+    {"_backward", net_backward, METH_VARARGS,
+     "_backward(last, first): computes the gradients of these layers."},
     {"reshape", net_reshape, METH_NOARGS,
-     "reshape(): hands new shapes of inputs on to all layers."},
+     "reshape(): propagates the shapes of the inputs through all layers."},
     {"clear_param_diffs", net_clear_diffs, METH_NOARGS,
      "clear_param_diffs(): sets the gradients of all parameters to zero."},
-    {"_use_hooks", net_use_hooks, METH_O, "Which kinds of hooks are called."},
+    {"_use_hooks", net_use_hooks, METH_O, "Sets the kinds of hooks to call."},
     {"_copy_from", net_copy_from, METH_VARARGS, "Loads weights from a file."},
     {"_save", net_save, METH_VARARGS, "Writes weights to a file."},
     {"_to_bytes", net_to_bytes, METH_NOARGS, "The weights in wire format."},
-    {"_from_bytes", net_from_bytes, METH_VARARGS, "Takes weights in wire format."},
+    {"_from_bytes", net_from_bytes, METH_VARARGS, "Loads weights in wire format."},
     {"_share_with", net_share_with, METH_O, "Shares the weights of another net."},
     {"_set_samples", net_set_samples, METH_VARARGS, "Gives a MemoryData layer its samples."},
-    {"_bottom_ids", net_bottom_ids, METH_O, "_bottom_ids(layer): the blobs that it reads."},
-    {"_top_ids", net_top_ids, METH_O, "_top_ids(layer): the blobs that it makes."},
+    {"_bottom_ids", net_bottom_ids, METH_O, "_bottom_ids(layer): the indices of its bottoms."},
+    {"_top_ids", net_top_ids, METH_O, "_top_ids(layer): the indices of its tops."},
     {"_blob", net_blob, METH_O, "_blob(index): a blob."},
     {"_params_of", net_params, METH_O, "_params_of(layer): its parameters."},
     {"_python_layer", net_python_layer, METH_O,
      "_python_layer(layer): the object of a layer written in Python, or None."},
     {"_layer_text", net_layer_text, METH_O, "_layer_text(layer): its description."},
     {"to_prototxt", net_text, METH_NOARGS,
-     "to_prototxt(): the net as text, of which the same net is made for the same phase, with the "
-     "splits that it has inside and without the layers that its rules leave out."},
+     "to_prototxt(): the net as text, with inserted Split layers and without the layers that its "
+     "rules removed. Building a net from it for the same phase gives the same net."},
     {0},
 };
 static PyType_Slot net_slots[] = {
-    {Py_tp_doc, (void *)"A net, as the class caffe.Net sees it."},
+    {Py_tp_doc, (void *)"The base class of caffe.Net."},
     {Py_tp_new, net_new},
     {Py_tp_dealloc, net_dealloc},
     {Py_tp_traverse, net_traverse},

@@ -5,8 +5,8 @@
 typedef struct solver_object {
   PyObject_HEAD crema_solver *solver;
   py_guard *guard;
-  bool told;    /* of progress */
-  bool stopped; /* by an exception in a callback */
+  bool told;    /* progress is reported */
+  bool stopped; /* stopped by an exception in a callback */
 } solver_object;
 
 static PyTypeObject *solver_type;
@@ -40,10 +40,8 @@ static void solver_dealloc(PyObject *object) {
   py_free_object(object);
 }
 
-/* ---- what crema calls ---- */
-
-/* Control-C ends training after the iteration, wherever the interpreter notices it: so it does in
- * all processes that train together. */
+/* Control-C ends training after the current iteration, in all processes that train together. It
+ * does not matter where the interpreter notices it. */
 static crema_status keep(solver_object *self) {
   if (!PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) return py_error_keep(self->guard);
   py_guard_keep(self->guard);
@@ -68,7 +66,7 @@ static crema_status gradients_ready(void *user) {
   return call_method(user, "_on_gradients");
 }
 
-/* Control-C: the interpreter's handler has noted it, and raises KeyboardInterrupt here. */
+/* Control-C: the interpreter's handler has recorded it and raises KeyboardInterrupt here. */
 static crema_solver_action poll(void *user) {
   solver_object *self = user;
   PyGILState_STATE state = PyGILState_Ensure();
@@ -94,8 +92,6 @@ static void progress(void *user, const crema_solver_progress *now) {
   Py_XDECREF(result);
   PyGILState_Release(state);
 }
-
-/* ---- building ---- */
 
 /* _build(path, type or None, seed or None, device type, device indices, rank and count of
  * processes) */
@@ -123,7 +119,7 @@ static PyObject *solver_build(PyObject *object, PyObject *args) {
   options.poll = poll;
   options.progress = progress;
   options.user = object;
-  options.no_memory_plan = true; /* programs look into any blob after a step or a pass */
+  options.no_memory_plan = true; /* programs read any blob after a step or a pass */
   Py_ssize_t count = kind < 0 ? 0 : PySequence_Size(indices);
   if (PyErr_Occurred() != NULL) return NULL;
   crema_status status = CREMA_OK;
@@ -150,8 +146,6 @@ static PyObject *solver_build(PyObject *object, PyObject *args) {
   return py_error_none(self->guard, status);
 }
 
-/* ---- training ---- */
-
 /* The exception that stopped training, if one did. */
 static PyObject *finish(solver_object *self, crema_status status) {
   py_guard_leave(self->guard);
@@ -163,7 +157,7 @@ static PyObject *finish(solver_object *self, crema_status status) {
   return py_error_none(self->guard, CREMA_OK);
 }
 
-/* _set_calls(starts, ready): may be called within such a call, when the guard is held. */
+/* _set_calls(starts, ready): a callback may call it, while the guard is held. */
 static PyObject *solver_set_calls(PyObject *object, PyObject *args) {
   solver_object *self = self_of(object);
   int starts = 0, ready = 0;
@@ -173,7 +167,7 @@ static PyObject *solver_set_calls(PyObject *object, PyObject *args) {
                                               ready ? gradients_ready : NULL));
 }
 
-/* _solve(told of progress) */
+/* _solve(report progress) */
 static PyObject *solver_solve(PyObject *object, PyObject *told) {
   solver_object *self = self_of(object);
   crema_status status;
@@ -185,7 +179,7 @@ static PyObject *solver_solve(PyObject *object, PyObject *told) {
   return finish(self, status);
 }
 
-/* _step(iterations, told of progress) */
+/* _step(iterations, report progress) */
 static PyObject *solver_step(PyObject *object, PyObject *args) {
   solver_object *self = self_of(object);
   long long iterations = 0;
@@ -243,8 +237,6 @@ static PyObject *solver_load_weights(PyObject *object, PyObject *path) {
   return run_with_path(object, path, crema_solver_load_weights);
 }
 
-/* ---- other processes ---- */
-
 /* _join(uid, seconds) */
 static PyObject *solver_join(PyObject *object, PyObject *args) {
   solver_object *self = self_of(object);
@@ -283,8 +275,6 @@ PyObject *py_group_make_id(PyObject *module, PyObject *unused) {
   return PyBytes_FromStringAndSize(id.bytes, sizeof id.bytes);
 }
 
-/* ---- what it is ---- */
-
 /* _net(index): the train net for -1, else a test net. */
 static PyObject *solver_net(PyObject *object, PyObject *number) {
   solver_object *self = self_of(object);
@@ -321,7 +311,7 @@ static PyObject *solver_base_lr(PyObject *object, void *unused) {
   return self == NULL ? NULL : PyFloat_FromDouble(crema_solver_base_lr(self->solver));
 }
 
-/* Whether there is something to set: an attribute of C is deleted by setting NULL. */
+/* Whether there is a value to set: deleting an attribute sets NULL. */
 static bool is_given(PyObject *value) {
   if (value == NULL) PyErr_SetString(PyExc_TypeError, "the attribute cannot be deleted");
   return value != NULL;
@@ -370,11 +360,11 @@ static PyObject *solver_text(PyObject *object, PyObject *unused) {
 }
 
 static PyGetSetDef solver_getters[] = {
-    {"iter", solver_iter, NULL, "Iterations done.", NULL},
+    {"iter", solver_iter, NULL, "The number of updates so far.", NULL},
     {"lr", solver_rate, NULL, "The learning rate of the next update.", NULL},
     {"base_lr", solver_base_lr, solver_set_base_lr, "base_lr of the solver file.", NULL},
     {"max_iter", solver_max_iter, solver_set_max_iter, "max_iter of the solver file.", NULL},
-    {"_test_net_count", solver_test_nets, NULL, "How many test nets there are.", NULL},
+    {"_test_net_count", solver_test_nets, NULL, "The number of test nets.", NULL},
     {0},
 };
 static PyMethodDef solver_methods[] = {
@@ -385,19 +375,20 @@ static PyMethodDef solver_methods[] = {
     {"_step", solver_step, METH_VARARGS, "Trains for some iterations."},
     {"snapshot", solver_snapshot, METH_NOARGS, "snapshot(): writes weights and state."},
     {"apply_update", solver_apply_update, METH_NOARGS,
-     "apply_update(): one update of the weights from the gradients that are there, "
-     "counted as an iteration."},
-    {"restore", solver_restore, METH_O, "restore(path): goes on from a .solverstate."},
+     "apply_update(): updates the weights once from the current gradients and counts an "
+     "iteration."},
+    {"restore", solver_restore, METH_O, "restore(path): resumes from a .solverstate file."},
     {"load_weights", solver_load_weights, METH_O,
-     "load_weights(paths): starts from weights, files separated by commas."},
-    {"_join", solver_join, METH_VARARGS, "_join(uid, seconds): joins other processes."},
-    {"_broadcast", solver_broadcast, METH_NOARGS, "Gives all processes the first one's weights."},
+     "load_weights(paths): loads weights from files, separated by commas."},
+    {"_join", solver_join, METH_VARARGS, "_join(uid, seconds): connects to the other processes."},
+    {"_broadcast", solver_broadcast, METH_NOARGS,
+     "Copies the weights of the first process to all processes."},
     {"_net", solver_net, METH_O, "_net(index): -1 for the train net, else a test net."},
     {"_text", solver_text, METH_NOARGS, "The solver's description."},
     {0},
 };
 static PyType_Slot solver_slots[] = {
-    {Py_tp_doc, (void *)"A solver, as the class caffe.Solver sees it."},
+    {Py_tp_doc, (void *)"The base class of caffe.Solver."},
     {Py_tp_new, solver_new},
     {Py_tp_dealloc, solver_dealloc},
     {Py_tp_traverse, solver_traverse},

@@ -1,4 +1,4 @@
-/* Memory as a buffer of float32, and the arrays that are made of it. */
+/* Memory as a buffer of float32, and arrays that use it. */
 #include <string.h>
 
 #include "core.h"
