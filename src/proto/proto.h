@@ -154,12 +154,12 @@ bool cr_layer_names_phase(const Caffe__LayerParameter *layer, Caffe__Phase phase
 /* The end of the name of a Scale layer that an upgrade has made of a BatchNorm layer's fields. */
 #define CR_UPGRADED_SCALE "/scale_bias"
 
-/* Brings a net of any dialect (V0, V1, input/input_dim, old transform and BatchNorm fields) to
- * today's form in place. Sets *compatible (may be NULL) to whether no stray field was dropped. Logs
- * each kind of upgrade once; `source` (may be NULL) names the file or other origin in log and errors.
- * After a failure the net can only be freed. Errors: CREMA_E_UNKNOWN_NAME for an unknown layer
- * type, CREMA_E_PARSE for layers of two formats, CREMA_E_SHAPE for inputs without a shape,
- * CREMA_E_UNSUPPORTED for padding that no layer can take over. */
+/* Upgrades a net of any dialect (V0, V1, input/input_dim, old transform and BatchNorm fields) to
+ * the current format in place. Sets *compatible (may be NULL) to whether no stray field was
+ * dropped. Logs each kind of upgrade once; `source` (may be NULL) names the file or other origin in
+ * log and errors. After a failure the net can only be freed. Errors: CREMA_E_UNKNOWN_NAME for an
+ * unknown layer type, CREMA_E_PARSE for layers of two formats, CREMA_E_SHAPE for inputs without a
+ * shape, CREMA_E_UNSUPPORTED for padding that cannot be moved into a layer. */
 crema_status cr_net_param_upgrade(Caffe__NetParameter *net, const char *source,
                                   bool *compatible) CREMA_MUST_USE;
 /* Upgrades the layers of a net that is read for its weights only: `input` and its shapes stay as

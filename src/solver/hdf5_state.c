@@ -1,10 +1,13 @@
 /* Solver state as an HDF5 file, in Caffe's layout:
- *   /iter, /current_step   int, one value each
- *   /iter_last_event, /minimum_loss   int and float, only with the plateau policy
- *   /learned_net           string: name of the model file
- *   /history/<i>           float or double, one data set per history blob
- * and one that Caffe ignores:
- *   /crema_state           bytes: a CremaState message in wire format */
+ *
+ *     /iter, /current_step              int, one value each
+ *     /iter_last_event, /minimum_loss   int and float, only with the plateau policy
+ *     /learned_net                      string: name of the model file
+ *     /history/<i>                      float or double, one data set per history blob
+ *
+ * One data set is ignored by Caffe:
+ *
+ *     /crema_state                      bytes: a CremaState message in wire format */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,32 +1,37 @@
 /* Learning-rate policies, with base_lr b, gamma g, power p, iteration i:
  *
- *   fixed      b
- *   step       b g^floor(i / stepsize)
- *   exp        b g^i
- *   inv        b (1 + g i)^-p
- *   multistep  b g^(number of stepvalues reached)
- *   poly       m + (b - m) (1 - i / max_iter)^p, m = min_lr
- *   sigmoid    b / (1 + exp(-g (i - stepsize)))
- *   plateau    b g^(steps), a step after plateau_winsize[steps] iterations without a step and
- *              without a new minimum of the mean loss (SSD)
- *   multifixed stagelr[s], s the first stage with i <= stageiter[s], or the last one (Intel)
- *   cosine     m + (b - m) (1 + cos(pi (i - u) / (max_iter - u))) / 2, m = min_lr, u the
- *              iterations of the warm-up (Loshchilov and Hutter, 2017, without restarts)
- *   onecycle   from first = b / cycle_start_div to b at iteration cycle_rise max_iter - 1, then to
- *              first / cycle_end_div at max_iter - 1, in half waves of a cosine (Smith and Topin,
- *              2018)
+ *     fixed       b
+ *     step        b g^floor(i / stepsize)
+ *     exp         b g^i
+ *     inv         b (1 + g i)^-p
+ *     multistep   b g^(number of stepvalues reached)
+ *     poly        m + (b - m) (1 - i / max_iter)^p, m = min_lr
+ *     sigmoid     b / (1 + exp(-g (i - stepsize)))
+ *     plateau     b g^(steps), a step after plateau_winsize[steps] iterations without a step and
+ *                 without a new minimum of the mean loss (SSD)
+ *     multifixed  stagelr[s], s the first stage with i <= stageiter[s], or the last one (Intel)
+ *     cosine      m + (b - m) (1 + cos(pi (i - u) / (max_iter - u))) / 2, m = min_lr, u the
+ *                 iterations of the warm-up (Loshchilov and Hutter, 2017, without restarts)
+ *     onecycle    from first = b / cycle_start_div to b at iteration cycle_rise max_iter - 1, then
+ *                 to first / cycle_end_div at max_iter - 1, in half waves of a cosine (Smith and
+ *                 Topin, 2018)
  *
- * During the first rampup_interval iterations, as in NVCaffe, r + (b - r) (i / rampup_interval)^2
- * with r = rampup_lr; or during the first warmup_iter iterations, as in Intel's Caffe,
- * s + (b - s) i / warmup_iter with s = warmup_start_lr. At least min_lr if that is above 0.
+ * At the start of training one of two schedules can replace the policy:
+ *
+ *     NVCaffe     r + (b - r) (i / rampup_interval)^2 for the first rampup_interval iterations,
+ *                 r = rampup_lr
+ *     Intel       s + (b - s) i / warmup_iter for the first warmup_iter iterations,
+ *                 s = warmup_start_lr
+ *
+ * The rate is at least min_lr if that is above 0.
  *
  * Momentum m and weight decay d, each with its own q = min(1, i / max_iter)^power:
  *
- *   fixed      as given
- *   poly       m + (max_momentum - m) q; d + (max_weight_decay - d) q
- *   opt        momentum only: (1 - sqrt(rate) / 2)^2, at most max_momentum if given
- *   onecycle   momentum only: from max_momentum to m and back, as the rate of onecycle rises and
- *              falls */
+ *     fixed       as given
+ *     poly        m + (max_momentum - m) q; d + (max_weight_decay - d) q
+ *     opt         momentum only: (1 - sqrt(rate) / 2)^2, at most max_momentum if given
+ *     onecycle    momentum only: from max_momentum to m and back, as the rate of onecycle rises and
+ *                 falls */
 #include "solver/rate.h"
 
 #include <math.h>

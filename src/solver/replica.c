@@ -11,7 +11,7 @@
 #include "device/backend/current.h"
 #include "device/backend/order.h"
 
-/* The thread that exchanges gradients while backward computes others. */
+/* The thread that exchanges gradients during the backward pass. */
 struct cr_reducer {
   cr_thread *thread;
   crema_context *context; /* on the replica's device */
@@ -90,7 +90,7 @@ static crema_status reduce(void *arg) {
   cr_replica *replica = arg;
   cr_reducer *reducer = replica->reducer;
   crema_status status = cr_device_set_current(replica->context->device);
-  cr_processors_limit(1); /* the others compute gradients */
+  cr_processors_limit(1); /* the remaining processors compute gradients */
   for (;;) {
     void *item = NULL;
     if (status == CREMA_OK) status = cr_queue_pop(reducer->ready, NULL, &item);

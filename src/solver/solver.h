@@ -43,11 +43,11 @@ struct crema_solver {
   char *path;                   /* the solver file */
   char *snapshot_prefix;        /* NULL: none could be derived */
   crema_solver_options options; /* stages are not kept */
-  cr_world *world;              /* NULL: one process, or one that has yet to join others */
+  cr_world *world;              /* NULL: one process, or one that has not joined its group */
   int rank;                     /* of the first replica of this process */
   int ranks;                    /* replicas of all processes, which share the data */
   int replicas;                 /* of this process */
-  bool warned_alone;            /* that it has not joined the others */
+  bool warned_alone;            /* of not having joined its group */
   cr_replica *replica;
   cr_replica_threads *team;
   /* The shared input of this process's replicas: of the train net, then of each test net; NULL for

@@ -1,30 +1,30 @@
 /* The rules, per learnable parameter with gradient g, weight w, history h (all element-wise):
  *
- *   g  = the diff divided by the net's grad_scale
- *   g' = c g / iter_size + decay term    L2: d w, L1: d sign(w); d = weight_decay decay_mult
- *                                        WD: none, but w -= r d w besides
- *   c  = min(1, clip_gradients / |g|)    |g| over the gradients of all parameters together
- *   r  = rate lr_mult; with larc, LARS and LAMB the rate is the parameter's own (local_rate.h)
+ *     g  = the diff divided by the net's grad_scale
+ *     g' = c g / iter_size + decay term    L2: d w, L1: d sign(w); d = weight_decay decay_mult
+ *                                          WD: none, but w -= r d w in addition
+ *     c  = min(1, clip_gradients / |g|)    |g| over the gradients of all parameters together
+ *     r  = rate lr_mult; with larc, LARS and LAMB the rate is the parameter's own (local_rate.h)
  *
- *   SGD       h = m h + r g';                      w -= h
- *   Nesterov  h' = m h + r g';                     w -= (1 + m) h' - m h
- *   AdaGrad   h += g'^2;                           w -= r g' / (sqrt(h) + delta)
- *   RMSProp   h = k h + (1 - k) g'^2;              w -= r g' / (sqrt(h) + delta)
- *   AdaDelta  h0 = m h0 + (1 - m) g'^2;  u = g' sqrt((delta + h1) / (delta + h0));
- *             h1 = m h1 + (1 - m) u^2;             w -= r u
- *   Adam      h0 = m h0 + (1 - m) g';  h1 = m2 h1 + (1 - m2) g'^2;
- *             w -= r sqrt(1 - m2^t) / (1 - m^t) h0 / (sqrt(h1) + delta),  t = iteration + 1
- *   AdamW     as Adam, with decay WD and delta sqrt(1 - m2^t) as delta: the second mean is divided
- *             by 1 - m2^t, then delta is added (Loshchilov and Hutter, 2019)
+ *     SGD       h = m h + r g';                      w -= h
+ *     Nesterov  h' = m h + r g';                     w -= (1 + m) h' - m h
+ *     AdaGrad   h += g'^2;                           w -= r g' / (sqrt(h) + delta)
+ *     RMSProp   h = k h + (1 - k) g'^2;              w -= r g' / (sqrt(h) + delta)
+ *     AdaDelta  h0 = m h0 + (1 - m) g'^2;  u = g' sqrt((delta + h1) / (delta + h0));
+ *               h1 = m h1 + (1 - m) u^2;             w -= r u
+ *     Adam      h0 = m h0 + (1 - m) g';  h1 = m2 h1 + (1 - m2) g'^2;
+ *               w -= r sqrt(1 - m2^t) / (1 - m^t) h0 / (sqrt(h1) + delta),  t = iteration + 1
+ *     AdamW     as Adam, with decay WD and delta sqrt(1 - m2^t) as delta: the second mean is
+ *               divided by 1 - m2^t, then delta is added (Loshchilov and Hutter, 2019)
  *
- *   LARS      as SGD
+ *     LARS      as SGD
  *
- *   LAMB      u = the step of AdamW for r = 1, with d w added;  w -= r u
+ *     LAMB      u = the step of AdamW for r = 1, with d w added;  w -= r u
  *
  * The arithmetic is in single precision, or in double if weight, gradient or history is. The
- * history is rounded to solver_data_type once per update; a value too large for half precision
- * becomes the largest half. The net's 16-bit weights are copies of weights in single precision:
- * otherwise steps smaller than the last of 16 bits would have no effect. */
+ * history is rounded to solver_data_type once per update. A value too large for half precision
+ * becomes the largest half. The net's 16-bit weights are copies of weights in single precision.
+ * Otherwise steps smaller than the last of 16 bits would have no effect. */
 #include "solver/update.h"
 
 #include <math.h>

@@ -11,11 +11,12 @@ typedef struct cr_updater cr_updater;
 /* Reads type, delta and so on from `param`; momentum and weight decay follow `schedule`. `schedule`
  * and `blocks` must outlive the updater. The diffs hold the sum of the gradients of `replicas`.
  * Errors:
- *   CREMA_E_UNKNOWN_NAME  type, regularization_type or larc_policy
- *   CREMA_E_RANGE         values that the rule cannot work with
- *   CREMA_E_ARGUMENT      a momentum_policy, regularization_type or larc_turbo that the rule does
- * not use; two kinds of local rates CREMA_E_UNSUPPORTED   a solver_data_type that is no floating
- * type */
+ *
+ * - CREMA_E_UNKNOWN_NAME: type, regularization_type or larc_policy.
+ * - CREMA_E_RANGE: values that the rule cannot work with.
+ * - CREMA_E_ARGUMENT: a momentum_policy, regularization_type or larc_turbo that the rule does not
+ *   use, or two kinds of local rates.
+ * - CREMA_E_UNSUPPORTED: a solver_data_type that is not a floating type. */
 crema_status cr_updater_create(const Caffe__SolverParameter *param, const cr_schedule *schedule,
                                const cr_param_blocks *blocks, int replicas,
                                cr_updater **out) CREMA_MUST_USE;

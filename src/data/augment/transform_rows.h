@@ -6,9 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Rows of a channel: value x of row y is at in[y * pitch + x * stride], its mean at mean_row[y *
- * mean_pitch + x], or `mean` for all when mean_row is NULL. With three interleaved channels (stride
- * 3), `in` is the first pixel and `channel` selects the value in each; otherwise it is 0. */
+/* Rows of a channel. Value x of row y is at in[y * pitch + x * stride], and its mean at mean_row[y
+ * * mean_pitch + x]. If mean_row is NULL, `mean` is the mean of all values. With three interleaved
+ * channels (stride 3), `in` is the first pixel and `channel` selects the value in each; otherwise
+ * it is 0. */
 typedef struct cr_rows {
   const void *in; /* uint8_t or float */
   int width, height;

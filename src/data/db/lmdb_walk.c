@@ -5,13 +5,14 @@
 
 #include "core/fail.h"
 
-/* A page: number (8 bytes), pad (2), flags (2), then the bounds of its free space, lower and upper
- * (2 each), or in the first of a run of overflow pages their number (4). In a branch or leaf the
- * offsets of its nodes (2 each) follow up to `lower`.
+/* A page, with field sizes in bytes: number (8), pad (2), flags (2), then the bounds of its free
+ * space, lower and upper (2 each). The first of a run of overflow pages has their number (4)
+ * instead of the bounds. In a branch or leaf the offsets of its nodes (2 each) follow up to
+ * `lower`.
  *
- * A node: size or page number (low 2, high 2), flags (2; in a branch the page number's highest
- * part), key size (2), key, and in a leaf the value or, if it is large, the number of its first
- * overflow page (8). */
+ * A node: size or page number (low 2, high 2), flags (2), key size (2), key. In a branch, the flags
+ * are the highest part of the page number. In a leaf, the value follows, or the number of its first
+ * overflow page (8) if it is large. */
 enum { PAGE_HEADER = 16, NODE_HEADER = 8 };
 enum { PAGE_BRANCH = 0x01, PAGE_LEAF = 0x02, PAGE_OVERFLOW = 0x04, PAGE_KINDS = 0x6f };
 enum { NODE_BIG = 0x01, NODE_KINDS = 0x07 };

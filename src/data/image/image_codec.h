@@ -19,9 +19,9 @@ crema_status cr_jpeg_decode(const uint8_t *bytes, size_t size, cr_image_color co
 /* Fails with CREMA_E_CORRUPT if a JPEG of `size` bytes cannot hold that many pixels. */
 crema_status cr_jpeg_check_density(int height, int width, size_t size) CREMA_MUST_USE;
 
-/* A decoder for parts of JPEGs, with the same pixels as cr_jpeg_decode. Opening makes it if *jpeg
- * is NULL and sets the picture's extents. False: the file is unsuitable, or damaged, which
- * cr_jpeg_decode then reports. */
+/* A decoder for parts of JPEGs, with the same pixels as cr_jpeg_decode. Opening creates it if *jpeg
+ * is NULL and sets the image's extents. Returns false if the file is unsuitable or damaged;
+ * cr_jpeg_decode reports the damage. */
 typedef struct cr_jpeg cr_jpeg;
 bool cr_jpeg_open(cr_jpeg **jpeg, cr_picture *picture);
 bool cr_jpeg_decode_part(cr_jpeg *jpeg, const cr_image_part *wanted, cr_image *out,

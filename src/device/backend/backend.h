@@ -168,7 +168,7 @@ typedef struct cr_backend {
 typedef struct cr_plan_cache cr_plan_cache;
 typedef struct cr_tensor_scratch cr_tensor_scratch;
 
-/* What a pass computes, to be run again (memory/trace.h). */
+/* The recorded work of a pass, for replay (memory/trace.h). */
 typedef struct cr_trace cr_trace;
 
 /* Scratch memory that all contexts share that one thread uses on one device. */

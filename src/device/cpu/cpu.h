@@ -1,4 +1,4 @@
-/* What the CPU's back-end table is made of. */
+/* The functions of the CPU's back-end table. */
 #ifndef CR_DEVICE_CPU_CPU_H
 #define CR_DEVICE_CPU_CPU_H
 

@@ -1,8 +1,9 @@
 /* Inner product on oneDNN's matrix multiplication.
  *
- * All arguments stay plain. A solver updates the weights in plain order every iteration. To reorder
- * AlexNet's 38 million weights of fc6, and their gradient back, costs more than the multiplication
- * gains; the source is a few thousand times smaller and is reordered if it lies in blocks. */
+ * All arguments stay plain, because a solver updates the weights in plain order every iteration.
+ * Reordering AlexNet's 38 million weights of fc6, and their gradient, costs more than the
+ * multiplication gains. The source is a few thousand times smaller and is reordered if it is in
+ * blocks. */
 #include "core/fail.h"
 #include "device/cpu/kernels/fast_rows.h"
 #include "device/cpu/onednn/primitive.h"
@@ -48,9 +49,9 @@ fail:
   return status;
 }
 
-/* From this number of rows on, the library's matrix products by batches (brgemm, for AVX-512) are
- * faster than its inner product over plain weights, which packs the weights in each run and makes
- * threads wait for each packed part. Gain on Granite Rapids: 1.1x to 1.2x with one thread
+/* With at least this number of rows, the library's matrix products by batches (brgemm, for AVX-512)
+ * are faster than its inner product over plain weights. The inner product packs the weights in each
+ * run, and threads wait for each packed part. Gain on Granite Rapids: 1.1x to 1.2x with one thread
  * (bench/layers), 5x with two threads, 16 rows and 1000 columns (the last layers of GoogLeNet and
  * ResNet-50). */
 enum { PRODUCT_ROWS = 4 };

@@ -11,8 +11,8 @@ static crema_status check_held(const cr_plan *plan) {
   return cr_fail(CREMA_E_UNSUPPORTED, "held in plain memory");
 }
 
-/* Makes the forward descriptor and, with `backward`, that of the gradient.
- * The source is argument 0 in both directions. */
+/* Creates the forward descriptor and, with `backward`, the descriptor of the gradient. The source
+ * is argument 0 in both directions. */
 static crema_status lrn_descriptors(const cr_plan *plan, dnnl_prop_kind_t prop,
                                     dnnl_primitive_desc_t *forward,
                                     dnnl_primitive_desc_t *backward) {
@@ -79,13 +79,13 @@ static crema_status plan_lrn_bwd(cr_plan *plan) {
   return cr_fail(CREMA_E_UNSUPPORTED, "the forward pass ran in another way");
 }
 
-/* Whether argument `arg`, which may be left out, is given. */
+/* Whether the optional argument `arg` is given. */
 static bool is_given(const cr_plan *plan, int arg) {
   return arg < plan->desc->args && !cr_dnnl_absent(plan, arg);
 }
 
-/* The library's flags; `scale` and `shift`: arguments that may be left out. It wants numbers of
- * channels in F32. */
+/* The library's flags. `scale` and `shift` are optional arguments. The library requires per-channel
+ * numbers in F32. */
 static crema_status bn_flags(const cr_plan *plan, int scale, int shift, unsigned *out) {
   crema_dtype type = CREMA_F32;
   CR_TRY(cr_dnnl_one_type(plan, &type));

@@ -24,8 +24,8 @@ static crema_status check_window(const cr_plan *plan, int src, int dst) {
 }
 
 /* Caffe divides an average by the size of the window clipped to the padded input. oneDNN has two
- * divisors: the elements of the input (the same without padding) and the full window (the same if
- * no window reaches past the padding). */
+ * divisors. One is the number of input elements in the window; it equals Caffe's without padding.
+ * The second is the full window; it equals Caffe's if no window reaches past the padding. */
 static crema_status choose_algorithm(const cr_plan *plan, const cr_pd_window *w,
                                      dnnl_alg_kind_t *out) {
   const cr_pool_params *p = &plan->desc->u.pool;

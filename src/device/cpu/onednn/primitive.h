@@ -32,7 +32,7 @@ typedef struct cr_dnnl_bind {
 crema_status cr_dnnl_env_open(cr_pd_env *env, const cr_op_desc *desc) CREMA_MUST_USE;
 void cr_dnnl_env_close(cr_pd_env *env);
 
-/* What a primitive with weights or windows is made of; NULL: it has no such argument. */
+/* The arguments of a primitive with weights or windows; NULL for a missing argument. */
 typedef struct cr_dnnl_operands {
   cr_pd_env env;
   cr_pd_window window;

@@ -4,14 +4,17 @@
 
 #include "device/backend/kernel.h"
 
-/* oneDNN uses memory that it did not get, or ends by a C++ exception; GCC's OpenMP library ends the
- * process when it gets no memory. Neither can be caught from C, so both are called only while more
- * memory is free than they need.
+/* When an allocation fails, oneDNN uses the missing memory or throws a C++ exception, and GCC's
+ * OpenMP library ends the process. Neither can be caught from C. Both are therefore called only
+ * while more memory is free than they need.
  *
- * The `ready` of the back-end table. CREMA_E_UNSUPPORTED: plan->kernel calls oneDNN and cannot be
- * used for lack of memory or threads, or because the system allows no generated code; the first
- * time is logged as a warning. CREMA_E_NO_MEMORY: no kernel can be used. Costs two system calls if
- * the process had a memory limit at the first question, else nothing. */
+ * The `ready` of the back-end table:
+ *
+ * - CREMA_E_UNSUPPORTED: plan->kernel calls oneDNN and cannot be used for lack of memory or
+ * threads, or because the system forbids generated code. The first time logs a warning.
+ * - CREMA_E_NO_MEMORY: no kernel can be used.
+ *
+ * Costs two system calls if the process had a memory limit at the first call, else nothing. */
 crema_status cr_cpu_ready(const cr_plan *plan, bool planning) CREMA_MUST_USE;
 
 /* True if oneDNN may be called outside a plan. */

@@ -53,8 +53,8 @@ static crema_status plan_fwd(cr_plan *plan) {
   return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 2) : status;
 }
 
-/* ReLU's derivative is taken from the source, the others' from the destination: sigmoid' =
- * y (1 - y), tanh' = 1 - y^2. */
+/* ReLU's derivative is computed from the source. Sigmoid's and tanh's are computed from the
+ * destination: sigmoid' = y (1 - y), tanh' = 1 - y^2. */
 static crema_status plan_bwd(cr_plan *plan) {
   const cr_op_desc *desc = plan->desc;
   dnnl_alg_kind_t alg = dnnl_eltwise_relu;

@@ -7,13 +7,13 @@
 /* How many of `most` threads the op is worth, by its cost (ops.inc). */
 int cr_cpu_threads_for(const cr_op_desc *desc, int most);
 
-/* The most threads that an op of the context may have: those of the calling thread's parallel
- * regions, unless the context has a lower limit. */
+/* The maximum number of threads of an op of the context: the number in the calling thread's
+ * parallel regions, or the context's limit if that is lower. */
 int cr_cpu_threads_of(const crema_context *context);
 
-/* Limits the calling thread's parallel regions while `plan` is made or run: waking and joining
- * threads costs more than a small op, and where processors are shared it can cost a whole time
- * slice. The number is fixed when the plan is made, because a library partitions its work then.
+/* Limits the calling thread's parallel regions while `plan` is made or run. Waking and joining
+ * threads takes longer than a small op. On shared processors it can cost a whole time slice. The
+ * number is fixed when the plan is made, because a library partitions its work then.
  * Until cr_cpu_leave none of these threads receives signals (core/signals.h). Returns the number
  * that cr_cpu_leave restores; 0: nothing was changed. */
 int cr_cpu_enter_plan(cr_plan *plan);

@@ -32,7 +32,7 @@ static struct {
   _Atomic int policy;
   _Atomic double calm_until; /* by cr_clock_seconds */
   cr_thread *sleeper;        /* NULL: threads spin */
-  cr_queue *never;           /* what it waits on */
+  cr_queue *never;           /* the condition it waits for */
   _Atomic bool calm;
 } waiting = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -62,7 +62,7 @@ static crema_status sleep_with_team(void *arg) {
   int members = *(const int *)arg;
   void *item = NULL;
   free(arg);
-  (void)cr_cpu_team(members); /* fewer: the others spin */
+  (void)cr_cpu_team(members); /* with fewer, the remaining threads spin */
   return cr_queue_pop(waiting.never, NULL, &item);
 }
 

@@ -7,7 +7,7 @@
 /* GCC's OpenMP library lets a thread without work spin for some 5 ms before it sleeps. Between the
  * ops of a net that is the fastest way to wait while every thread has a processor. Spinning does
  * harm in two cases. If other programs need the processors, a parallel loop waits for a thread that
- * is not running while the others spin, and a pass takes ten times as long. And while a net is
+ * is not running while all other threads spin. A pass then takes ten times as long. While a net is
  * planned, one thread works and touches fresh memory alongside the spinning threads.
  *
  * The library spins a few microseconds only while it manages more threads than processors. In these

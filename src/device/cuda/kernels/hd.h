@@ -1,9 +1,9 @@
 /* Device functions of kernels, written once for the device and for the host.
  *
  * A device function computes one element, or one segment together with a thread block, from an
- * argument block. nvcc compiles these headers for the device; a C compiler compiles them for the
+ * argument block. nvcc compiles these headers for the device. A C compiler compiles them for the
  * tests, which run every device function on the host and compare it with the kernels of the CPU.
- * They keep to what C11 and C++17 share. */
+ * The headers use the common subset of C11 and C++17. */
 #ifndef CR_CUDA_KERNELS_HD_H
 #define CR_CUDA_KERNELS_HD_H
 
