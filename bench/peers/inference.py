@@ -24,7 +24,8 @@ import numpy
 import results
 
 NETS = ("alexnet", "googlenet", "squeezenet_v1.1", "resnet50", "mobilenet_v1", "mobilenet_v2", "densenet121")
-KINDS = ("crema", "crema-plain", "crema-bf16", "crema-int8", "onnxruntime", "openvino", "openvino-bf16", "openvino-int8")
+KINDS = ("crema", "crema-plain", "crema-bf16", "crema-int8", "onnxruntime", "openvino", "openvino-bf16", "openvino-int8",
+         "torch")
 MODELS = pathlib.Path(__file__).resolve().parent.parent.parent / "models"
 
 
@@ -135,8 +136,29 @@ class OpenVino:
         return self.request.get_output_tensor().data
 
 
+class Torch:
+    """The same layers with random weights of PyTorch's choice; for nets of torch_nets.py only."""
+
+    def __init__(self, files, threads, values):
+        import torch
+        import torch_nets
+        torch.set_num_threads(threads)
+        self.torch, self.threads = torch, threads
+        self.net = getattr(torch_nets, files.net.parent.name.replace(".", "_"))().eval()
+        self.values = torch.from_numpy(values)
+
+    def prepare(self):
+        self.torch.set_num_threads(self.threads)
+
+    def run(self):
+        with self.torch.inference_mode():
+            return self.net(self.values)[-1][0].numpy()
+
+
 def make(kind, files, threads, values):
     name, _, precision = kind.partition("-")
+    if name == "torch":
+        return Torch(files, threads, values)
     if name == "openvino":
         return OpenVino(files, threads, values, precision or "f32")
     if name == "crema":

@@ -37,16 +37,27 @@ def versions():
     return ", ".join(found)
 
 
+def command():
+    """The command line without the flags that name the user's own files."""
+    script = pathlib.Path(sys.argv[0]).resolve().relative_to(ROOT)
+    words = iter(sys.argv[1:])
+    kept = [str(script)]
+    for word in words:
+        if word in ("-files", "-output"):
+            next(words, None)
+        else:
+            kept.append(word)
+    return shlex.join(kept)
+
+
 class Table:
     """Rows with these columns, written to `path` as they come; without a path they go nowhere."""
 
     def __init__(self, path, columns):
         self.file = open(path, "w", encoding="utf-8") if path else None
         if self.file:
-            script = pathlib.Path(sys.argv[0]).resolve().relative_to(ROOT)
-            words = [str(script), *sys.argv[1:]]
             for key, value in (("date", datetime.date.today().isoformat()), ("machine", machine()),
-                               ("versions", versions()), ("command", shlex.join(words))):
+                               ("versions", versions()), ("command", command())):
                 self.file.write(f"# {key}: {value}\n")
             self.add(*columns)
 

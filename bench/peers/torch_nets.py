@@ -1,5 +1,5 @@
-"""The nets of training.py in PyTorch, with the shapes that Caffe's have. Each gives a list of pairs of
-scores and the weight of their loss."""
+"""The nets of training.py and inference.py in PyTorch, with the shapes of Caffe's. Each returns a list of pairs:
+scores and the weight of their loss. In evaluation there is one pair."""
 from torch import cat, nn
 
 
@@ -72,11 +72,32 @@ class GoogLeNet(nn.Module):
     def forward(self, x):
         start = self.start(x)
         middle = self.middle(start)
+        if not self.training:
+            return [(self.end(middle), 1.0)]
         return [(self.first(start), 0.3), (self.second(middle), 0.3), (self.end(middle), 1.0)]
 
 
 def googlenet():
     return GoogLeNet()
+
+
+class Fire(nn.Module):
+    def __init__(self, inputs, squeezed, expanded):
+        super().__init__()
+        self.squeeze = nn.Sequential(*relu(nn.Conv2d(inputs, squeezed, 1)))
+        self.one = nn.Sequential(*relu(nn.Conv2d(squeezed, expanded, 1)))
+        self.three = nn.Sequential(*relu(nn.Conv2d(squeezed, expanded, 3, padding=1)))
+
+    def forward(self, x):
+        x = self.squeeze(x)
+        return cat([self.one(x), self.three(x)], 1)
+
+
+def squeezenet_v1_1():
+    return Net(nn.Sequential(
+        *relu(nn.Conv2d(3, 64, 3, 2)), pool(), Fire(64, 16, 64), Fire(128, 16, 64), pool(), Fire(128, 32, 128),
+        Fire(256, 32, 128), pool(), Fire(256, 48, 192), Fire(384, 48, 192), Fire(384, 64, 256), Fire(512, 64, 256),
+        nn.Dropout(), *relu(nn.Conv2d(512, 1000, 1)), nn.AdaptiveAvgPool2d(1), nn.Flatten()))
 
 
 class Bottleneck(nn.Module):

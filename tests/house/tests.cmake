@@ -25,6 +25,8 @@ add_test(NAME house/models COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/s
   -check)
 add_test(NAME house/dense_models
   COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/write_dense_models.py -check)
+add_test(NAME house/benchmarks COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/benchmark_plots.py
+  --check)
 add_test(NAME house/mutate COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/mutate_test.py)
 add_test(NAME house/language COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/language.py)
 add_test(NAME house/structure COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/structure.py)
