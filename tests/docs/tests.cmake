@@ -17,8 +17,13 @@ add_test(NAME docs/models_page COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DI
   $<TARGET_FILE:crema_cli> --check)
 # Documents whose commands are run; their photos are cut out of the only one in the tree.
 foreach(name
+    c-api
+    deploy
+    install
     models
+    python
     quickstart
+    training
     troubleshooting
     tutorial)
   add_test(NAME docs/${name} COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/run_document.py
