@@ -11,6 +11,8 @@ add_test(NAME docs/layers COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR
   $<TARGET_FILE:crema_cli> $<TARGET_FILE:docs_boxes>)
 add_test(NAME docs/run_layers COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/run_layers.py
   $<TARGET_FILE:crema_cli>)
+add_test(NAME docs/environment_variables COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/environment.py
+  $<TARGET_FILE:crema_cli>)
 add_test(NAME docs/manual COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/manual.py)
 set_tests_properties(docs/manual PROPERTIES SKIP_RETURN_CODE 77)
 add_test(NAME docs/models_page COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/models_page.py
@@ -26,6 +28,12 @@ foreach(name
     training
     troubleshooting
     tutorial)
+  environment
+  multi-device
+  solvers
+  troubleshooting
+  tutorial
+)
   add_test(NAME docs/${name} COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/run_document.py
     ${PROJECT_SOURCE_DIR}/docs/${name}.md $<TARGET_FILE:crema_cli> $<TARGET_FILE:docs_photos>
     ${PROJECT_SOURCE_DIR}/examples/images/cat.jpg)
