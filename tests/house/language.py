@@ -98,6 +98,7 @@ def paragraphs_of_document(text):
     text = re.sub(r"^(```|~~~).*?^\1", "", text, flags=re.S | re.M)
     text = re.sub(r"<!--.*?-->|`[^`\n]*`", lambda m: "code" if m.group()[0] == "`" else "", text, flags=re.S)
     text = re.sub(r"\]\([^)]*\)", "]", text)
+    text = re.sub(r"</?[a-z][^<>]*>", "", text)
     lines = []
     for line in text.splitlines():
         if line.lstrip().startswith("|"):
