@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains nets in several element types and prints how accurate each becomes, as a table for docs/types.md.
+"""Trains nets in several element types and prints how accurate each becomes, as a table for docs/dev/types.md.
 
     scripts/types_accuracy.py [--nets LIST] [--types LIST] [--seeds LIST] [--iterations NET=N,...] [--table]
 

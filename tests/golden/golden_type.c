@@ -1,5 +1,5 @@
-/* Layer cases in other element types than FLOAT: the tolerances, in one table. docs/types.md says
- * where they come from. */
+/* Layer cases in other element types than FLOAT: the tolerances, in one table. docs/dev/types.md
+ * says where they come from. */
 #include <math.h>
 #include <string.h>
 
