@@ -34,6 +34,12 @@ foreach(name
   troubleshooting
   tutorial
 )
+add_test(NAME docs/inside_diagrams
+  COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/inside_svg.py --check)
+add_test(NAME docs/inside_names COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/inside_names.py)
+# Documents whose commands are run; their photos are cut out of the only one in the tree.
+foreach(name inside/contexts inside/exchange inside/memory inside/prefetching inside/types tutorial
+        troubleshooting)
   add_test(NAME docs/${name} COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/run_document.py
     ${PROJECT_SOURCE_DIR}/docs/${name}.md $<TARGET_FILE:crema_cli> $<TARGET_FILE:docs_photos>
     ${PROJECT_SOURCE_DIR}/examples/images/cat.jpg)
