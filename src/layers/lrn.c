@@ -1,8 +1,8 @@
 /* LRN: local response normalisation (Krizhevsky, Sutskever and Hinton, 2012).
  *
- * Formula: y = x / (k + alpha / n * sum of x^2 over a window) ^ beta; the window is n = local_size
- * neighbouring channels or, WITHIN_CHANNEL, n = local_size^2 positions of the same channel (k is 1
- * then).
+ * Formula: y = x / (k + alpha / n * sum of x^2 over a window) ^ beta. The window has n = local_size
+ * neighbouring channels. With WITHIN_CHANNEL it has n = local_size^2 positions of the same channel,
+ * and k is 1.
  * Shapes: x (N, C, H, W) -> y (as x).
  * Fields: lrn_param.
  * Caffe: the same.

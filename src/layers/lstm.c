@@ -1,16 +1,17 @@
 /* LSTM: long short-term memory (Hochreiter and Schmidhuber, 1997; forget gates: Gers et al., 2000).
  *
- * Formula: for each step t and sequence n: gates = W x + b + Ws s + Wh (cont h'), h' being h of the
- * step before; i, f, o = sigmoid of their gates, g = tanh of its gate; c = cont f c' + i g; h = o
- * tanh(c). cont is 0 where a sequence begins, 1 elsewhere. The last states of a pass are the first
- * ones of the next; gradients end at the first step.
- * Shapes: x (T, N, ...), cont (T, N), optionally a static input s (N, ...), with expose_hidden the
- * first states h and c (1, N, D) -> h (T, N, D), with expose_hidden the last h and c (1, N, D); D
- * is num_output. Parameters: W (4 D, values of x), b (4 D), with a static input Ws (4 D, values of
- * s), Wh (4 D, D); their rows belong to i, f, o, g.
+ * Formula: for each step t and sequence n: gates = W x + b + Ws s + Wh (cont h'). Here h' and c'
+ * are the states of the preceding step. The gates i, f, o pass through a sigmoid, and g through
+ * tanh. The new states are c = cont f c' + i g and h = o tanh(c). At the start of a sequence cont
+ * is 0, else 1. The last states of a pass are the first states of the next. Gradients end at the
+ * first step.
+ * Shapes: x (T, N, ...), cont (T, N), optionally a static input s (N, ...) -> h (T, N, D), with D =
+ * num_output. With expose_hidden, the first states h and c (1, N, D) are further bottoms, and the
+ * last h and c (1, N, D) further tops. Parameters: W (4 D, values of x), b (4 D), with a static
+ * input Ws (4 D, values of s), Wh (4 D, D). Their rows belong to i, f, o, g.
  * Fields: recurrent_param.
- * Caffe: the same, in one layer rather than an unrolled net, so that debug_info has nothing to
- * print. Here the exposed first states have a gradient.
+ * Caffe: the same, but one layer instead of an unrolled net, so debug_info prints nothing. Here the
+ * exposed first states have a gradient.
  * Example, x 5 2 3, cont 5 2:
  *   layer { name: "lstm" type: "LSTM" bottom: "x" bottom: "cont" top: "y"
  *     recurrent_param { num_output: 4 weight_filler { type: "uniform" min: -0.1 max: 0.1 } } } */

@@ -1,7 +1,7 @@
-/* LSTMUnit: one step of an LSTM, from sums of the gates that other layers have made.
+/* LSTMUnit: one step of an LSTM, from gate sums that other layers compute.
  *
- * Formula: i, f, o = sigmoid of their parts of x, g = tanh of its part; c = cont f c' + i g; h = o
- * tanh(c). cont is 0 where a sequence begins, 1 elsewhere.
+ * Formula: i, f, o = sigmoid of their parts of x, g = tanh of its part. Then c = cont f c' + i g
+ * and h = o tanh(c). At the start of a sequence cont is 0, else 1.
  * Shapes: c' (1, N, D), x (1, N, 4 D) in the order i, f, o, g, cont (1, N) -> c (1, N, D), h (1, N,
  * D).
  * Fields: none.

@@ -1,15 +1,15 @@
 /* RNN: a recurrent layer of hyperbolic tangents (Elman, 1990).
  *
- * Formula: for each step t and sequence n: h = tanh(W x + b + Ws s + Wh (cont h')), h' being h of
- * the step before; y = tanh(Wo h + bo). cont is 0 where a sequence begins, 1 elsewhere. The last
- * state of a pass is the first one of the next; gradients end at the first step.
- * Shapes: x (T, N, ...), cont (T, N), optionally a static input s (N, ...), with expose_hidden the
- * first state h (1, N, D) -> y (T, N, D), with expose_hidden the last h (1, N, D); D is num_output.
- * Parameters: W (D, values of x), b (D), with a static input Ws (D, values of s), Wh (D, D), Wo
- * (D, D), bo (D).
+ * Formula: for each step t and sequence n: h = tanh(W x + b + Ws s + Wh (cont h')). Here h' is h of
+ * the preceding step. The output is y = tanh(Wo h + bo). At the start of a sequence cont is 0, else
+ * 1. The last state of a pass is the first state of the next. Gradients end at the first step.
+ * Shapes: x (T, N, ...), cont (T, N), optionally a static input s (N, ...) -> y (T, N, D), with D =
+ * num_output. With expose_hidden, the first state h (1, N, D) is a further bottom, and the last h
+ * (1, N, D) a further top. Parameters: W (D, values of x), b (D), with a static input Ws (D, values
+ * of s), Wh (D, D), Wo (D, D), bo (D).
  * Fields: recurrent_param.
- * Caffe: the same, in one layer rather than an unrolled net, so that debug_info has nothing to
- * print. Here the exposed first state has a gradient.
+ * Caffe: the same, but one layer instead of an unrolled net, so debug_info prints nothing. Here the
+ * exposed first state has a gradient.
  * Example, x 5 2 3, cont 5 2:
  *   layer { name: "rnn" type: "RNN" bottom: "x" bottom: "cont" top: "y"
  *     recurrent_param { num_output: 4 weight_filler { type: "uniform" min: -0.1 max: 0.1 } } } */

@@ -1,14 +1,16 @@
-/* SegAccuracy: how well pixels are classified (Chen et al., "DeepLab", 2015). It has no gradient.
+/* SegAccuracy: the accuracy of pixel classification (Chen et al., "DeepLab", 2015). It has no
+ * gradient.
  *
- * Formula: over all pixels whose label is not ignored: accuracy = the share of those whose class
- * has the best score, the last one of several; recall = its mean over the classes of the labels;
- * overlap = the mean over all classes of the pixels that are of the class in labels and scores,
- * divided by those that are in either; 1 for a class that occurs in neither.
+ * Formula: all values cover the pixels whose label is not ignored. A pixel's predicted class is the
+ * last class with the best score. Accuracy is the fraction of pixels whose prediction is right.
+ * Recall is the mean of this fraction over the classes of the labels. Overlap is the mean over all
+ * classes of intersection / union of the labelled and predicted pixels. A class that occurs in
+ * neither counts as 1.
  * Shapes: scores (N, C, ...), labels (N, 1, ...), whole numbers as floats -> (1, 1, 1, 3):
  * accuracy, recall, overlap.
  * Fields: seg_accuracy_param.
- * Caffe: as in DeepLab's fork. If many classes occur in no image, the overlap is high for that
- * reason. With reset: false it covers all images so far.
+ * Caffe: as in DeepLab's fork. Classes that occur in no image raise the overlap. With reset: false
+ * it covers all images so far.
  * Example, scores 1 3 4 4, label 1 1 4 4:
  *   layer { name: "accuracy" type: "SegAccuracy" bottom: "scores" bottom: "label" top: "accuracy"
  *     seg_accuracy_param { ignore_label: 255 } } */

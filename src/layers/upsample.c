@@ -1,12 +1,12 @@
-/* Upsample: larger maps, by repetition or by putting values back where max pooling took them from
+/* Upsample: enlarges maps, by repeating values or by placing them at the positions of max pooling
  * (Badrinarayanan et al., "SegNet", 2017).
  *
- * Formula: one bottom: y[i][j] = x[i / scale_h][j / scale_w]. Two: y = 0 but where the mask says:
- * y[mask[i][j]] = x[i][j], the mask being the second top of a Pooling layer. Where the mask has one
- * index several times, the last of these values stays; in the gradient each gets the value at that
- * index.
- * Shapes: x (N, C, H, W), perhaps a mask (as x) -> y (N, C, H', W') with H' = H scale_h, and of two
- * bottoms upsample_h or H scale_h - pad_out_h; W' likewise.
+ * Formula: with one bottom, y[i][j] = x[i / scale_h][j / scale_w]. With two bottoms, y[mask[i][j]]
+ * = x[i][j], and y is 0 elsewhere. The mask is the second top of a Pooling layer. If the mask has
+ * one index several times, y has the last of these values. In the gradient each of them gets the
+ * value at that index.
+ * Shapes: x (N, C, H, W), optionally a mask (as x) -> y (N, C, H', W'). With one bottom, H' = H
+ * scale_h. With two bottoms, H' = upsample_h or H scale_h - pad_out_h. W' is computed alike.
  * Fields: upsample_param.
  * Caffe: as in the forks of SegNet (two bottoms) and of YOLOv3 (one).
  * Example, x 1 2 3 3:

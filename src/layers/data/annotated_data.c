@@ -1,16 +1,16 @@
 /* AnnotatedData: images with boxes from a database of AnnotatedDatum, as Caffe-SSD reads them (Liu
  * et al., "SSD: single shot multibox detector", 2016).
  *
- * Formula: none: an image is distorted and expanded, a patch is sampled from it (batch_sampler),
- * resized, cropped and mirrored; its boxes go along.
- * Shapes: no bottom -> data (batch, channels, height, width) and, optionally, label: (1, 1, boxes
- * of the batch, 8), where a row is item, class, instance, xmin, ymin, xmax, ymax, difficult, and
- * one row of -1 stands for no boxes; or (batch) for records without annotations.
+ * Formula: none: an image is distorted and expanded. A patch is sampled from it (batch_sampler),
+ * resized, cropped and mirrored. Its boxes are transformed with it.
+ * Shapes: no bottom -> data (batch, channels, height, width) and, optionally, label (1, 1, boxes of
+ * the batch, 8). A row of label is item, class, instance, xmin, ymin, xmax, ymax, difficult. One
+ * row of -1 means that there are no boxes. For records without annotations, label is (batch).
  * Fields: data_param, annotated_data_param, transform_param.
  * Caffe: pixels are as OpenCV 4.11 computes them. `prob` of resize_param and noise_param is
- * honoured. One object has to meet all constraints of a sampler. convert_to_lab, height_scale and
- * width_scale are refused. A patch is used as it is, where Caffe-SSD stores it as a JPEG in
- * between. data_param's skip_corrupt works here, too.
+ * honoured. One object must meet all constraints of a sampler. convert_to_lab, height_scale and
+ * width_scale are refused. A patch is used as it is; Caffe-SSD encodes it as a JPEG and decodes it.
+ * data_param's skip_corrupt works here too.
  * Example:
  *   layer { name: "data" type: "AnnotatedData" top: "data" top: "label"
  *     data_param { source: "boxes_lmdb" batch_size: 2 backend: LMDB }

@@ -1,12 +1,12 @@
 /* Data: batches of images and labels from a database.
  *
  * Formula: none: records are decoded and transformed as transform_param says, in the order of their
- * keys or, with shuffle, in another order in each epoch.
+ * keys or, with shuffle, in a different order in each epoch.
  * Shapes: no bottom -> data (batch, channels, height, width) and, optionally, label (batch).
  * Fields: data_param, transform_param.
- * Caffe: the files decide which kind of database it is, a wrong backend causes a warning. prefetch
- * 0 and no prefetch mean a number that fits the memory. cache, shuffle, threads and parser_threads
- * of the NVIDIA dialect work in all nets. A resumed run continues with the very next record.
+ * Caffe: the files determine the kind of database, and a wrong backend causes a warning. A prefetch
+ * of 0 or none means a number that fits the memory. The NVIDIA dialect's cache, shuffle, threads
+ * and parser_threads work in all nets. A resumed run continues with the next record.
  * Example:
  *   layer { name: "data" type: "Data" top: "data" top: "label"
  *     data_param { source: "train_lmdb" batch_size: 2 backend: LMDB }

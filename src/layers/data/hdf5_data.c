@@ -1,11 +1,11 @@
 /* HDF5Data: samples from HDF5 files.
  *
- * Formula: none: samples come in the order of the list and of each file or, with shuffle, in
- * another order in each epoch. Batches cross the ends of files. Nothing is transformed.
+ * Formula: none: samples come in the order of the list and of each file or, with shuffle, in a
+ * different order in each epoch. Batches cross the ends of files. Nothing is transformed.
  * Shapes: no bottom -> each top is the data set of its name: (batch, ...).
  * Fields: hdf5_data_param.
- * Caffe: files are also looked for in the folder of their list. transform_param is refused. shuffle
- * depends only on the seed, so that a resumed run continues with the same samples.
+ * Caffe: files are also searched for in the folder of their list. transform_param is refused. The
+ * order of shuffle depends only on the seed, so a resumed run continues with the same samples.
  * Example:
  *   layer { name: "data" type: "HDF5Data" top: "data" top: "label"
  *     hdf5_data_param { source: "h5_files.txt" batch_size: 2 } }

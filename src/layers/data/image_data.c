@@ -1,13 +1,14 @@
 /* ImageData: batches of image files.
  *
  * Formula: none: each line of the list `source` names a file and its label. Files are read, resized
- * and transformed in the list's order or, with shuffle, in another order in each epoch.
+ * and transformed in the list's order or, with shuffle, in a different order in each epoch.
  * Shapes: no bottom -> data (batch, channels, height, width) and, optionally, label (batch).
  * Fields: image_data_param, transform_param.
- * Caffe: files are also looked for in the folder of their list. Several threads load them. A JPEG
- * of at least twice the wanted size is decoded to a half, a quarter or an eighth, which averages
- * (exact_resize: true decodes it whole, as Caffe does). shuffle and rand_skip depend only on the
- * seed. cache and precache have no effect. dataset_share_per_node is refused.
+ * Caffe: files are also searched for in the folder of their list. Several threads load them. A JPEG
+ * of at least twice the wanted size is decoded at 1/2, 1/4 or 1/8 of its size, which averages
+ * pixels. With exact_resize: true it is decoded at full size, as in Caffe. The effects of shuffle
+ * and rand_skip depend only on the seed. The fields cache and precache have no effect. Here
+ * dataset_share_per_node is refused.
  * Example:
  *   layer { name: "data" type: "ImageData" top: "data" top: "label"
  *     image_data_param { source: "images.txt" batch_size: 2 new_height: 32 new_width: 32 }

@@ -1,17 +1,17 @@
 /* ImageSegData: batches of image files with a label for each pixel (Chen et al., "DeepLab", 2015).
  *
- * Formula: none: each line of the list source names an image and a gray image of the same size,
- * whose values are the labels; both get the same crop and are mirrored alike. An image that is
- * smaller than the crop is continued, to the right and downwards, with its mean and ignore_label.
- * With label_type: IMAGE, a line has a number instead of the second image: the label of each pixel.
- * With NONE, a line has only the image, and each label is ignore_label. Before the crop both are
- * resized by one of scale_factors, drawn for each sample.
+ * Formula: none: each line of the list source names an image and a gray image of the same size with
+ * its labels. Both get the same crop and are mirrored alike. An image that is smaller than the crop
+ * is padded at the right and at the bottom, with its mean and ignore_label. With label_type: IMAGE,
+ * a line has a number instead of the second image: the label of all pixels. With NONE, a line has
+ * only the image, and each label is ignore_label. Both images are resized by one of scale_factors,
+ * drawn for each sample, and then cropped.
  * Shapes: no bottom -> data (batch, channels, height, width) and, optionally, label (batch, 1,
- * height, width), and the height and width of each image as far as it is in data (batch, 1, 1, 2).
+ * height, width) and the height and width of each image's part in data (batch, 1, 1, 2).
  * Fields: image_data_param, transform_param.
- * Caffe: as in the forks of DeepLab and PSPNet, but that label_type is PIXEL where it is not given,
- * as in DeepLab's first version, and not IMAGE. Labels are never mixed when images are resized
- * (new_height, new_width). Files are also looked for in the folder of their list. Fields of
+ * Caffe: as in the forks of DeepLab and PSPNet, except that label_type's default is PIXEL, as in
+ * DeepLab's first version, and not IMAGE. Labels are never mixed when images are resized
+ * (new_height, new_width). Files are also searched for in the folder of their list. Fields of
  * transform_param that would move only pixels (resize_param, expand_param) are refused.
  * Example:
  *   layer { name: "data" type: "ImageSegData" top: "data" top: "label" top: "size"

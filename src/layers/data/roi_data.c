@@ -4,14 +4,16 @@
  * Formula: none: the image is scaled so that its shorter side gets the length short_side, or less
  * if the longer side would exceed max_side. It is then transformed, and its boxes with it.
  * Shapes: no bottom -> data (1, channels, height, width), info (1, 3): height, width, scale, and,
- * optionally, objects (G, 5): left, top, right, bottom in pixels, the last one included, and class,
- * without those marked as difficult; and label (1, 1, G, 8), all of them as AnnotatedData has them.
+ * optionally, objects (G, 5) and label (1, 1, G, 8). A row of objects is left, top, right, bottom
+ * in inclusive pixels, and class; difficult objects are omitted. A row of label is as AnnotatedData
+ * has it, for all objects.
  * Fields: roi_data_param, data_param, transform_param.
- * Caffe: py-faster-rcnn has it in Python and is given its images by a program. A layer of type
- * Python with module roi_data_layer.layer is this one where no Python program runs the net, and
- * needs data_param. Images are scaled before the mean is subtracted, and are mirrored at random
- * (mirror) instead of being in the data twice. An image and its boxes are stretched to sides of
- * whole pixels; there, the unrounded factor multiplies boxes, also the index of the last pixel.
+ * Caffe: py-faster-rcnn has it in Python, and a program provides its images. A layer of type Python
+ * with module roi_data_layer.layer is this layer if no Python program runs the net, and requires
+ * data_param. Images are scaled before the mean is subtracted, and are mirrored at random (mirror)
+ * instead of being in the data twice. An image and its boxes are scaled to sides of whole pixels.
+ * In py-faster-rcnn, the unrounded factor multiplies the boxes, including the index of the last
+ * pixel.
  * Example:
  *   layer { name: "data" type: "RoIData" top: "data" top: "info" top: "objects"
  *     data_param { source: "boxes_lmdb" batch_size: 1 backend: LMDB }

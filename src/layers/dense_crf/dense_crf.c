@@ -1,13 +1,13 @@
 /* DenseCRF: labels of pixels that agree with the labels of near and of similar pixels (Kraehenbuehl
  * and Koltun, "Efficient inference in fully connected CRFs with Gaussian edge potentials", 2011).
  *
- * Formula: Q = softmax of the scores; then max_iter times Q_i = softmax of scores_i + the sum over
- * the kernels of weight * (the mean of all Q_j, weighted with exp(-|f_i - f_j|^2 / 2)), with
- * features f in units of their deviations: positions (pos_w, pos_xy_std), or positions and colours
- * (bi_w, bi_xy_std, bi_rgb_std). A permutohedral lattice computes the means approximately.
- * Shapes: scores (N, C, H, W), sizes (N, 2 or more): height and width of the part of each image
- * that counts, images (N, 3, H, W), needed with bi_w -> (N, C, H, W): Q or, without
- * output_probability, its logarithm; 0 outside of the part.
+ * Formula: Q = softmax of the scores; then max_iter times Q_i = softmax(scores_i + sum over the
+ * kernels of weight * M_i). M_i is the mean of all Q_j, weighted with exp(-|f_i - f_j|^2 / 2). The
+ * features f are in units of their deviations: positions (pos_w, pos_xy_std), or positions and
+ * colours (bi_w, bi_xy_std, bi_rgb_std). A permutohedral lattice approximates the means.
+ * Shapes: scores (N, C, H, W), sizes (N, 2 or more), images (N, 3, H, W) -> (N, C, H, W). Sizes
+ * have the height and width of the valid part of each image. Images are required with bi_w. The
+ * result is Q or, without output_probability, its logarithm; it is 0 outside of the valid part.
  * Fields: dense_crf_param.
  * Caffe: as in DeepLab's fork. It has no gradient.
  * Example, scores 1 3 8 8, size 1 2, image 1 3 8 8:

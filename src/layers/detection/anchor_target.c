@@ -3,18 +3,19 @@
  *
  * Formula: an anchor in the image is an object (label 1) if it overlaps an object by
  * positive_overlap or more, or as much as the best anchor of that object. An anchor that overlaps
- * all objects by less than negative_overlap is background (0). Of these, batch_size are drawn, with
- * at most the share fg_fraction of objects; all others have the label -1. Targets are the offsets
- * ((X - x) / w, (Y - y) / h, log(W / w), log(H / h)) of centre and sides from the anchor to the
- * object that it overlaps most.
- * Shapes: scores (1, 2 anchors, H, W), whose values do not matter, objects (G, 5): left, top,
- * right, bottom, class, image (1, 3): height, width, scale, and optionally the image's values ->
- * labels (1, 1, anchors H, W), targets, inside and outside weights (1, 4 anchors, H, W).
+ * all objects by less than negative_overlap is background (0). Of these anchors, batch_size are
+ * drawn, with at most the fraction fg_fraction of objects. All other anchors have label -1. Targets
+ * are the offsets ((X - x) / w, (Y - y) / h, log(W / w), log(H / h)) of centre and sides from the
+ * anchor to the object that it overlaps most.
+ * Shapes: scores (1, 2 anchors, H, W), objects (G, 5), image (1, 3), optionally the image's values
+ * -> labels (1, 1, anchors H, W), targets, inside and outside weights (1, 4 anchors, H, W). The
+ * values of scores are not read. A row of objects is left, top, right, bottom, class. Image has
+ * height, width, scale.
  * Fields: anchor_target_param, python_param.
  * Caffe: as py-faster-rcnn's Python layer. A layer of type Python with module
  * rpn.anchor_target_layer is this layer if no Python program runs the net. The draws depend only on
- * the seed. An object that meets no anchor has none; there all anchors that meet no object become
- * positive then. An image without objects is all background.
+ * the seed. An object that overlaps no anchor gets none; in py-faster-rcnn all anchors that overlap
+ * no object become positive then. An image without objects is all background.
  * Example, scores 1 6 6 6, objects 2 5, info 1 3:
  *   layer { name: "target" type: "AnchorTarget" bottom: "scores" bottom: "objects" bottom: "info"
  *     top: "labels" top: "targets" top: "inside" top: "outside"

@@ -1,14 +1,14 @@
 /* DetectionEvaluate: which detections are right, for mean average precision.
  *
- * Formula: for each image and class, the detections, best first: a detection is right if its best
- * overlap with an object of its class is overlap_threshold or more, and no better one has that
- * object.
- * Shapes: detections (1, 1, boxes, 7) as DetectionOutput gives them, objects (1, 1, rows, 8) as
- * AnnotatedData gives them -> y (1, 1, classes + boxes, 5): for each class but the background -1,
- * class, objects, -1, -1; for each detection image, class, score, right, wrong.
+ * Formula: the detections of each image and class are processed best first. A detection is right if
+ * its best overlap with an object of its class is overlap_threshold or more, and no better
+ * detection has that object.
+ * Shapes: detections (1, 1, boxes, 7) of DetectionOutput, objects (1, 1, rows, 8) of AnnotatedData
+ * -> y (1, 1, classes + boxes, 5). Each class except the background has a row: -1, class, number of
+ * objects, -1, -1. Each detection has a row: image, class, score, right, wrong.
  * Fields: detection_evaluate_param.
- * Caffe: as in Caffe-SSD. With name_size_file, boxes are compared in pixels of their images, the
- * last pixel included; after the last image of the list comes the first.
+ * Caffe: as in Caffe-SSD. With name_size_file, boxes are compared in inclusive pixels of their
+ * images; after the last image of the list comes the first.
  * Example, found 1 1 2 7, label 1 1 3 8:
  *   layer { name: "right" type: "DetectionEvaluate" bottom: "found" bottom: "label" top: "y"
  *     detection_evaluate_param { num_classes: 3 background_label_id: 2 } } */

@@ -1,18 +1,19 @@
 /* DetectionOutput: the boxes that a detector has found (Liu et al., "SSD", 2016).
  *
- * Formula: for each image and class but the background: the best top_k boxes with a score above
- * confidence_threshold. A box that overlaps a better one by more than nms_threshold is dropped. Of
- * all classes the best keep_top_k boxes are kept.
- * Shapes: locations (N, 4 priors) or, with share_location: false, (N, 4 classes priors), scores (N,
- * classes priors), prior boxes (1, 2, 4 priors), perhaps images, which are not read -> y (1, 1,
- * boxes, 7): image, class, score, xmin, ymin, xmax, ymax; without any, a row for each image with -1
- * behind its number. Or locations (R, 4) or (R, 4 classes), scores (R, classes), regions (R, 5):
- * image, left, top, right, bottom in pixels, images (N, 3 or more): height, width -> y; boxes are
- * then cut to the image.
+ * Formula: for each image and class except the background, take the best top_k boxes with a score
+ * above confidence_threshold. Drop a box that overlaps a better box by more than nms_threshold. Of
+ * all classes keep the best keep_top_k boxes.
+ * Shapes: locations (N, 4 priors), scores (N, classes priors), prior boxes (1, 2, 4 priors),
+ * optionally images, which are not read -> y (1, 1, boxes, 7). With share_location: false,
+ * locations are (N, 4 classes priors). A row of y is image, class, score, xmin, ymin, xmax, ymax.
+ * Without any box there is one row for each image, with -1 after its number. The layer also accepts
+ * regions: locations (R, 4) or (R, 4 classes), scores (R, classes), regions (R, 5), images (N, 3 or
+ * more) -> y. A row of regions is image, left, top, right, bottom in pixels; images have height and
+ * width. Boxes are then clipped to the image.
  * Fields: detection_output_param.
- * Caffe: as in Caffe-SSD, which has only prior boxes; results are not drawn. Files of results
- * (save_output_param) are written when all images of the test set were seen, and a next set begins
- * anew.
+ * Caffe: as in Caffe-SSD, which has only prior boxes; results are not drawn. Result files
+ * (save_output_param) are written after all images of the test set. The next image starts new
+ * files.
  * Example, loc 1 8, conf 1 6, prior 1 2 8:
  *   layer { name: "found" type: "DetectionOutput" bottom: "loc" bottom: "conf" bottom: "prior"
  *     top: "y" detection_output_param { num_classes: 3 confidence_threshold: 0.01

@@ -1,17 +1,17 @@
-/* DetectNetTransformation: images that are varied at random, and what DetectNet learns of the
- * objects in them (NVIDIA's fork of Caffe, and DIGITS).
+/* DetectNetTransformation: random variation of images, and DetectNet's targets for the objects in
+ * them (NVIDIA's fork of Caffe, and DIGITS).
  *
- * Formula: in TRAIN an image's hue and saturation are changed, it is mirrored, scaled, rotated and
- * cropped, each with its probability; in TEST it is scaled to image_size. The mean is subtracted.
- * Its boxes go along. The middle part of a box has scale_cvg of its sides, within the bounds that
- * gridbox_type names. A cell of the grid (stride pixels a side) that it covers learns that box, or
- * the last of several.
- * Shapes: images (N, 3, h, w), objects (N, 1, rows, 16): the first row has their number and 16,
- * each further one left, top, width, height in pixels, then, after a number that is not used, the
- * class -> data (N, 3, image_size_y, image_size_x), label (N, 8 + classes, grid rows, grid
- * columns): whether there is an object; its left, top, right and bottom edge from the cell's
- * corner; 1 / width and 1 / height; 1, or with obj_norm the cell's part of the object; and 1 in its
- * class.
+ * Formula: in TRAIN, an image's hue and saturation are changed. It is then mirrored, scaled,
+ * rotated and cropped, each with its probability. In TEST it is scaled to image_size. The mean is
+ * subtracted. The boxes are transformed with the image. The middle part of a box has scale_cvg of
+ * its sides, within the bounds of gridbox_type. A grid cell (stride x stride pixels) that the
+ * middle part covers learns that box, or the last of several.
+ * Shapes: images (N, 3, h, w), objects (N, 1, rows, 16) -> data (N, 3, image_size_y, image_size_x),
+ * label (N, 8 + classes, grid rows, grid columns). The first row of objects has their number and
+ * 16. Each further row has left, top, width, height in pixels, an unused number and the class.
+ * Channel 0 of label is whether there is an object. Its left, top, right and bottom edges relative
+ * to the cell's corner follow, then 1 / width and 1 / height. The next channel is 1, or with
+ * obj_norm the cell's part of the object. The last channels are 1 for its class.
  * Fields: detectnet_groundtruth_param, detectnet_augmentation_param, transform_param.
  * Caffe: as in NVIDIA's fork; the draws depend on the seed, the pass and the image's number.
  * Example, data 2 3 20 30, label 2 1 4 16:

@@ -1,17 +1,17 @@
 /* EvalDetection: which boxes of a map are right (Redmon and Farhadi, "YOLO9000", 2016).
  *
- * Formula: each box has the class of the highest probability and the score that score_type says.
- * Boxes that overlap a better one, of whatever class, by nms or more are dropped, and boxes with a
- * score below 0.005. Of a class, best first, a box is right if its best overlap with an object of
- * the class is threshold or more and no better box has that object.
- * Shapes: map (N, num_object (5 + num_class), side, side), objects (1, 1, rows, 8) as AnnotatedData
- * gives them, perhaps images (any), which are not looked at -> (N, num_class + 4 side side
- * num_object): how many objects of each class, then for each box that is left, by class, class,
- * score, right, wrong; 0 behind the last.
+ * Formula: each box has the class of the highest probability and the score that score_type selects.
+ * A box is dropped if its score is below 0.005 or if it overlaps a better box of any class by nms
+ * or more. The boxes of each class are processed best first. A box is right if its best overlap
+ * with an object of the class is threshold or more, and no better box has that object.
+ * Shapes: map (N, num_object (5 + num_class), side, side), objects (1, 1, rows, 8) of
+ * AnnotatedData, optionally images, which are not read -> (N, num_class + 4 side side num_object).
+ * The result has the number of objects of each class. Then it has class, score, right, wrong for
+ * each box, sorted by class, and zeros after the last box.
  * Fields: eval_detection_param.
- * Caffe: as in Intel Caffe, where a cell has 5 anchors, whatever num_object is, and without nms no
- * box is left. There, a box is neither right nor wrong if objects of its class are in the image but
- * none is near it; here it is wrong.
+ * Caffe: as in Intel Caffe, where a cell has 5 anchors for any num_object, and without nms no box
+ * is left. There, a box is neither right nor wrong if the image has objects of its class but none
+ * is near it. Here it is wrong.
  * Example, map 2 14 3 3, label 1 1 4 8:
  *   layer { name: "right" type: "EvalDetection" bottom: "map" bottom: "label" top: "right"
  *     eval_detection_param { side: 3 num_class: 2 num_object: 2 nms: 0.45

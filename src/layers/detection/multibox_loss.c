@@ -1,16 +1,17 @@
 /* MultiBoxLoss: the loss of a detector that predicts locations and classes of many boxes at once
  * (Liu et al., "SSD", 2016).
  *
- * Formula: loss = (loc_weight * sum of the losses of locations, over prior boxes matched with an
- * object, + sum of the losses of classes, over these and the boxes that mining chooses) / divisor.
- * The target of a location is the offset from the prior box to the object (code_type).
- * Shapes: locations (N, 4 priors) or, with share_location: false, (N, 4 classes priors), scores (N,
- * classes priors), prior boxes (1, 2, 4 priors), objects (1, 1, rows, 8): item, class, instance,
- * xmin, ymin, xmax, ymax, difficult -> loss (a scalar).
+ * Formula: loss = (loc_weight * L + C) / divisor. L is the sum of the losses of locations, over
+ * prior boxes matched with an object. C is the sum of the losses of classes, over these boxes and
+ * the boxes that mining selects. The target of a location is the offset from the prior box to the
+ * object (code_type).
+ * Shapes: locations (N, 4 priors), scores (N, classes priors), prior boxes (1, 2, 4 priors),
+ * objects (1, 1, rows, 8) -> loss (a scalar). With share_location: false, locations are (N, 4
+ * classes priors). A row of objects is item, class, instance, xmin, ymin, xmax, ymax, difficult.
  * Fields: multibox_loss_param, loss_param.
  * Caffe: as in Caffe-SSD; bp_inside and ignore_difficult_gt are refused. VALID divides by the
  * number of matched boxes. With encode_variance_in_target the gradient of locations lacks the
- * factor 1 / variance, as there.
+ * factor 1 / variance, as in Caffe-SSD.
  * Example, loc 1 8, conf 1 6, prior 1 2 8, label 1 1 2 8:
  *   layer { name: "loss" type: "MultiBoxLoss" bottom: "loc" bottom: "conf" bottom: "prior"
  *     bottom: "label" top: "loss" propagate_down: true propagate_down: true

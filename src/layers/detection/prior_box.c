@@ -1,9 +1,9 @@
 /* PriorBox: default boxes for each position of a feature map (Liu et al., "SSD", 2016).
  *
- * Formula: for each cell, around its centre ((x + offset) step_w, (y + offset) step_h): for each
- * min_size a square, with max_size a square of side sqrt(min_size max_size), and for each aspect
- * ratio r a box of width min_size sqrt(r) and height min_size / sqrt(r); as fractions of the image.
- * Sizes are whole numbers: fractions are dropped.
+ * Formula: each cell has boxes around its centre ((x + offset) step_w, (y + offset) step_h). Each
+ * min_size gives a square and, with max_size, a square of side sqrt(min_size max_size). Each aspect
+ * ratio r gives a box of width min_size sqrt(r) and height min_size / sqrt(r). Coordinates are
+ * fractions of the image. Sizes are truncated to whole numbers.
  * Shapes: the map (N, C, H, W), the image (N, C, height, width) -> y (1, 2, 4 boxes): the boxes and
  * their variances.
  * Fields: prior_box_param.

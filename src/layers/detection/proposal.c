@@ -1,16 +1,17 @@
-/* Proposal: the regions that a region proposal network suggests (Ren et al., "Faster R-CNN", 2015).
+/* Proposal: the regions that a region proposal network proposes (Ren et al., "Faster R-CNN", 2015).
  *
- * Formula: at each cell an anchor of each ratio and scale is moved by its four offsets (dx w, dy h,
- * w exp(dw), h exp(dh)) and cut to the image. Boxes with a side below min_size times the image's
- * scale are dropped. Among the best pre_nms_topn, boxes that overlap a better one by more than
- * nms_thresh are dropped; the best post_nms_topn are left.
- * Shapes: scores (N, 2 anchors, H, W), the background's before the objects', offsets (N, 4 anchors,
- * H, W), images (N, 3 or more): height, width, scale -> regions (R, 5): image, left, top, right,
- * bottom; optionally their scores (R, 1).
+ * Formula: each cell has an anchor of each ratio and scale. Its offsets move and scale it (dx w, dy
+ * h, w exp(dw), h exp(dh)). The box is clipped to the image. Boxes with a side below min_size times
+ * the image's scale are dropped. Among the best pre_nms_topn boxes, a box that overlaps a better
+ * box by more than nms_thresh is dropped. The best post_nms_topn boxes are kept.
+ * Shapes: scores (N, 2 anchors, H, W), offsets (N, 4 anchors, H, W), images (N, 3 or more) ->
+ * regions (R, 5), optionally their scores (R, 1). The scores of the background come before the
+ * scores of objects. Images have height, width, scale. A row of regions is image, left, top, right,
+ * bottom.
  * Fields: proposal_param, python_param.
  * Caffe: as the Python layer of the same name, which takes a single image. A layer of type Python
- * with module rpn.proposal_layer is this one where no Python program runs the net, with
- * pre_nms_topn 12000 and post_nms_topn 2000 in TRAIN.
+ * with module rpn.proposal_layer is this layer if no Python program runs the net, with pre_nms_topn
+ * 12000 and post_nms_topn 2000 in TRAIN.
  * Example, scores 1 6 3 3, offsets 1 12 3 3, info 1 3:
  *   layer { name: "propose" type: "Proposal" bottom: "scores" bottom: "offsets" bottom: "info"
  *     top: "rois" proposal_param { ratio: 0.5 ratio: 1 ratio: 2 scale: 8 } } */

@@ -3,13 +3,14 @@
  *
  * Formula: the objects themselves join the proposals. A region that overlaps an object by fg_thresh
  * or more has its class; one whose best overlap is in [bg_thresh_lo, bg_thresh_hi) is background.
- * The layer draws batch_size regions; at most the share fg_fraction are objects, which come first.
- * Targets are (t - bbox_mean) / bbox_std, t = ((X - x) / w, (Y - y) / h, log(W / w), log(H / h)) of
- * centre and sides from the region to its object, in the four columns of the object's class; with
- * two classes objects of any class share the columns of class 1 (class-agnostic boxes).
- * Shapes: regions (R, 5): image, left, top, right, bottom, objects (G, 5): left, top, right,
- * bottom, class -> regions (S, 5), labels (S), targets, inside and outside weights (S, 4
- * num_classes).
+ * The layer draws batch_size regions. At most the fraction fg_fraction are objects, which come
+ * first. Targets are (t - bbox_mean) / bbox_std with t = ((X - x) / w, (Y - y) / h, log(W / w),
+ * log(H / h)), from the region's centre and sides to the object's. They are in the four columns of
+ * the object's class. With two classes, objects of any class share the columns of class 1
+ * (class-agnostic boxes).
+ * Shapes: regions (R, 5), objects (G, 5) -> regions (S, 5), labels (S), targets, inside and outside
+ * weights (S, 4 num_classes). A row of regions is image, left, top, right, bottom. A row of objects
+ * is left, top, right, bottom, class.
  * Fields: proposal_target_param, python_param.
  * Caffe: as py-faster-rcnn's Python layer with its settings for training end to end (BG_THRESH_LO
  * 0, normalized targets). A layer of type Python with module rpn.proposal_target_layer is this

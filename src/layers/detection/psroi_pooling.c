@@ -1,8 +1,8 @@
 /* PSROIPooling: means of the parts of a region, each with its own channels (Dai et al., "R-FCN",
  * 2016).
  *
- * Formula: a region is cut into group_size x group_size parts; y[o][i][j] = mean of part (i, j) of
- * channel (o group_size + i) group_size + j, 0 for a part without cells.
+ * Formula: a region is divided into group_size x group_size parts. Result y[o][i][j] is the mean of
+ * part (i, j) of channel (o group_size + i) group_size + j, or 0 for a part without cells.
  * Shapes: x (N, output_dim group_size^2, H, W), regions (R, 5): index of the image, left, top,
  * right, bottom in pixels of the net's input -> y (R, output_dim, group_size, group_size).
  * Fields: psroi_pooling_param.

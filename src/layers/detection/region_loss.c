@@ -1,14 +1,14 @@
 /* RegionLoss: the loss of a map of boxes (Redmon and Farhadi, "YOLO9000", 2016).
  *
  * Formula: each object belongs to the cell of its centre and the anchor of the most similar size.
- * With s = 1 / (1 + exp(-t)) of the map's numbers t, the loss is the sum of coord_scale * smooth L1
- * of s(tx), s(ty), tw, th against the object's position and size, object_scale / 2 * (1 - s(to))^4
- * and class_scale * cross entropy, for boxes with an object, and of noobject_scale / 2 * s(to)^2
- * for all other boxes unless they overlap an object by more than thresh; all over N.
+ * Let s(t) = 1 / (1 + exp(-t)). A box with an object adds coord_scale * smooth L1 of s(tx), s(ty),
+ * tw, th against the object's position and size. It also adds object_scale / 2 * (1 - s(to))^4 and
+ * class_scale * cross entropy. Any other box adds noobject_scale / 2 * s(to)^2, unless it overlaps
+ * an object by more than thresh. The sum is divided by N.
  * Shapes: map (N, num (5 + num_class), side, side), objects (1, 1, rows, 8) as AnnotatedData gives
  * them -> loss (scalar).
  * Fields: region_loss_param.
- * Caffe: the gradient is Intel Caffe's; its top is the sum of the squares of that instead. An
+ * Caffe: the gradient is Intel Caffe's, whose top is the sum of the squares of the gradient. An
  * object whose centre is on the right or lower border belongs to the last cell, one without an area
  * to none; softmax_tree is refused.
  * Example, map 2 14 3 3, label 1 1 4 8:

@@ -1,15 +1,14 @@
 /* InfogainLoss: the logistic loss, with a weight for each pair of classes.
  *
  * Formula: loss = mean of -sum over k of H[label][k] * log(softmax(scores)[k]) over all positions
- * whose label is not ignored; loss_param chooses the divisor. Where there is neither a third bottom
+ * whose label is not ignored; loss_param chooses the divisor. If there is neither a third bottom
  * nor a source, class_weighting of loss_param is the diagonal of H, which is 0 elsewhere.
  * Shapes: scores (outer, C, inner), labels (outer, inner), optionally the matrix H of C * C values
  * -> loss (a scalar) and, optionally, the probabilities (as scores).
  * Fields: infogain_loss_param, loss_param.
- * Caffe: as in BVLC Caffe 1.0 and Intel Caffe. Before 1.0, and in the forks that are older (SSD's,
- * NVIDIA's, py-faster-rcnn, R-FCN's, PSPNet's, SegNet's), bottom 0 are the probabilities
- * themselves: there a Softmax layer makes them, which has to go. label_smoothing of the NVIDIA
- * dialect is refused.
+ * Caffe: as in BVLC Caffe 1.0 and Intel Caffe. Older versions and forks (SSD, NVIDIA,
+ * py-faster-rcnn, R-FCN, PSPNet, SegNet) expect probabilities as bottom 0. Connect this layer to
+ * the bottom of their Softmax layer instead. The NVIDIA dialect's label_smoothing is refused.
  * Example, scores 4 3, label 4, gain 1 1 3 3:
  *   layer { name: "loss" type: "InfogainLoss" bottom: "scores" bottom: "label" bottom: "gain"
  *     top: "loss" } */

@@ -1,14 +1,14 @@
 /* SmoothL1Loss: the absolute distance, quadratic near 0 (Girshick, "Fast R-CNN", 2015). Both
  * predictions and targets have a gradient.
  *
- * Formula: loss = 1 / N * sum of outside * f(inside * (a - b)), with f(d) = (sigma d)^2 / 2 for |d|
- * < 1 / sigma^2 and |d| - 1 / (2 sigma^2) beyond; N is the first extent, unless loss_param chooses
- * another divisor, as in SmoothL1LossOHEM.
+ * Formula: loss = 1 / N * sum of outside * f(inside * (a - b)). The function is f(d) = (sigma d)^2
+ * / 2 for |d| < 1 / sigma^2, else |d| - 1 / (2 sigma^2). N is the first extent, unless loss_param
+ * chooses another divisor, as in SmoothL1LossOHEM.
  * Shapes: a (N, ...), b (as a), optionally the weights inside and outside (as a) -> loss (a
  * scalar).
  * Fields: smooth_l1_loss_param, loss_param.
  * Caffe: as in Caffe-SSD (up to 3 bottoms) and the forks of Fast R-CNN (2 or 4), which do not read
- * loss_param, and R-FCN's (2 or 3), which does and divides by N times the positions without it.
+ * loss_param. R-FCN's fork (2 or 3) reads it; its default divisor is N times the positions.
  * Caffe-SSD's gradient lacks the factor `inside`, which changes it unless that is 0 or 1.
  * Example, a 4 3, b 4 3:
  *   layer { name: "loss" type: "SmoothL1Loss" bottom: "a" bottom: "b" top: "loss"

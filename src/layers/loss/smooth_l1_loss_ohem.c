@@ -2,9 +2,9 @@
  * (Shrivastava et al., "Training region-based object detectors with online hard example mining",
  * 2016).
  *
- * Formula: loss = sum of f(w * (a - b)) / divisor, f as in SmoothL1Loss; each = the sum over the
- * channels of one position. loss_param chooses the divisor; positions are N times those behind the
- * channels.
+ * Formula: loss = sum of f(w * (a - b)) / divisor, with f as in SmoothL1Loss. The second top is the
+ * sum over the channels of each position. loss_param chooses the divisor. The number of positions
+ * is N times the product of the extents after the channels.
  * Shapes: a (N, C, ...), b (as a), optionally weights w (as a) -> loss (a scalar), optionally each
  * (N, 1, ...).
  * Fields: smooth_l1_loss_param, loss_param.

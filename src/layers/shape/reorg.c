@@ -1,8 +1,8 @@
-/* Reorg: exchanges pixels for channels (Redmon and Farhadi, "YOLO9000", 2017).
+/* Reorg: moves pixels to channels (Redmon and Farhadi, "YOLO9000", 2017).
  *
- * Formula: with c' = C / stride^2, value (o c' + c, y, x) of the result, written as a map of the
- * bottom's extents, is value (c, y stride + o / stride, x stride + o % stride) of the bottom, read
- * as a map (c', H stride, W stride). reverse: the other way round.
+ * Formula: let c' = C / stride^2. Read the bottom as a map (c', H stride, W stride). Its value (c,
+ * y stride + o / stride, x stride + o % stride) becomes value (o c' + c, y, x) of a map of the
+ * bottom's extents, which is the top's data. With reverse the mapping is inverted.
  * Shapes: x (N, C, H, W) -> y (N, C stride^2, H / stride, W / stride); with reverse (N, C /
  * stride^2, H stride, W stride).
  * Fields: reorg_param.

@@ -1,9 +1,9 @@
 /* Reshape: the same values in another shape.
  *
  * Formula: y = x; no value moves.
- * Shapes: x (any) -> y: num_axes axes of x (-1: all) from axis on are replaced by the extents of
- * `shape`, where 0 copies the extent of x and -1 (once) is whatever makes the counts equal. It
- * shares data and diff with x.
+ * Shapes: x (any) -> y. The extents of `shape` replace num_axes axes of x (-1: all), starting at
+ * axis. An extent of 0 copies the extent of x. An extent of -1, allowed once, is computed from the
+ * count. The top shares data and diff with x.
  * Fields: reshape_param.
  * Caffe: the same.
  * Example, x 2 3 4 4:
