@@ -17,33 +17,22 @@ add_test(NAME docs/manual COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR
 set_tests_properties(docs/manual PROPERTIES SKIP_RETURN_CODE 77)
 add_test(NAME docs/models_page COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/models_page.py
   $<TARGET_FILE:crema_cli> --check)
-# Documents whose commands are run; their photos are cut out of the only one in the tree.
-foreach(name
-    c-api
-    deploy
-    install
-    models
-    python
-    quickstart
-    training
-    troubleshooting
-    tutorial)
-  environment
-  multi-device
-  solvers
-  troubleshooting
-  tutorial
-)
 add_test(NAME docs/inside_diagrams
   COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/inside_svg.py --check)
 add_test(NAME docs/inside_names COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/inside_names.py)
-# Documents whose commands are run; their photos are cut out of the only one in the tree.
-foreach(name inside/contexts inside/exchange inside/memory inside/prefetching inside/types tutorial
-        troubleshooting)
-  add_test(NAME docs/${name} COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/run_document.py
-    ${PROJECT_SOURCE_DIR}/docs/${name}.md $<TARGET_FILE:crema_cli> $<TARGET_FILE:docs_photos>
-    ${PROJECT_SOURCE_DIR}/examples/images/cat.jpg)
-  # Lack of memory is a status under the sanitizers as well.
-  set_tests_properties(docs/${name} PROPERTIES TIMEOUT 300 ENVIRONMENT
-    "ASAN_OPTIONS=allocator_may_return_null=1")
+# Each document with blocks of commands is followed; its photos are cut out of the only one in the tree.
+file(GLOB_RECURSE documents CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/docs/*.md
+  ${PROJECT_SOURCE_DIR}/README.md)
+list(REMOVE_ITEM documents docs/dev/add-a-layer.md) # tests/layers follows it
+foreach(document ${documents})
+  file(STRINGS ${PROJECT_SOURCE_DIR}/${document} blocks REGEX "^```(sh|python|console|message)$")
+  if(blocks)
+    string(REGEX REPLACE "^docs/|[.]md$" "" name ${document})
+    add_test(NAME docs/${name} COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/run_document.py
+      ${PROJECT_SOURCE_DIR}/${document} $<TARGET_FILE:crema_cli> $<TARGET_FILE:docs_photos>
+      ${PROJECT_SOURCE_DIR}/examples/images/cat.jpg)
+    # Lack of memory is a status under the sanitizers as well.
+    set_tests_properties(docs/${name} PROPERTIES TIMEOUT 300 ENVIRONMENT
+      "ASAN_OPTIONS=allocator_may_return_null=1")
+  endif()
 endforeach()
