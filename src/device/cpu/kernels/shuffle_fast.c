@@ -3,7 +3,7 @@
  * the values may be read between the values of other channels.
  *
  * Gain over the plain kernel, which brings the net to plain order and back: the compiled ShuffleNet
- * v2 takes 1.3x the time without this kernel and views of slices (docs/dev/performance.md). */
+ * v2 takes 1.3x the time without this kernel and views of slices (docs/dev/performance-notes.md). */
 #include "core/cpu_dispatch.h"
 #include "core/fail.h"
 #include "device/backend/op_check.h"
