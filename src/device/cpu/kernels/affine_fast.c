@@ -1,10 +1,10 @@
 /* y = x * scale + bias, one scale and one bias per channel, and its gradients, for tensors held in
- * blocks of channels or channels-last. oneDNN has no such op, and the plain kernel would need two
- * conversions for a Scale between a convolution and a ReLU. The arguments' shapes are (outer, C,
- * inner), the layout's (N, C, S...).
+ * blocks of channels or channels-last. The library oneDNN has no such op. The plain kernel needs
+ * two conversions for a Scale between a convolution and a ReLU. The arguments' shapes are (outer,
+ * C, inner), the layout's (N, C, S...).
  *
- * Values are F32, BF16 or F16, computed in float a piece at a time; scale, bias and their gradients
- * may have another of these types. A result that is rounded to integers is one of F32.
+ * Values are F32, BF16 or F16, computed in float a piece at a time. Scale, bias and their gradients
+ * may have a different one of these types. Only an F32 result is rounded to integers.
  *
  * Gain over the plain kernel and its conversions on Sapphire Rapids, one thread:
  * 3.6x for the Scale layers of DenseNet-121. Without it the forward pass takes 1.3x the
@@ -338,8 +338,8 @@ static const float *floats_at(const affine_blocks *b, const void *values, int64_
   return block;
 }
 
-/* Adds `positions` rows, times those of `weight` unless that is NULL, to `sum`. In double: where
- * the terms of a channel nearly cancel, a sum in single precision would keep few true digits. */
+/* Adds `positions` rows, multiplied by the rows of `weight` unless it is NULL, to `sum`. In double:
+ * if the terms of a channel nearly cancel, a sum in single precision has few correct digits. */
 static void sum_rows(int64_t width, int64_t positions, const float *x, const float *weight,
                      double *sum) {
   for (int64_t lane = 0; lane < width; lane += LANES) {
@@ -403,7 +403,7 @@ static void sum_blocked(const cr_call *call, const affine_blocks *b, const void 
   }
 }
 
-/* Adds `count` values of one row, times those of `weight` unless that is NULL, to `sum`. */
+/* Adds `count` values of one row, multiplied by `weight` unless it is NULL, to `sum`. */
 static void add_row(int64_t count, const float *x, const float *weight, double *sum) {
   if (weight == NULL) {
 #pragma omp simd

@@ -1,5 +1,5 @@
 /* Batch normalisation (Ioffe and Szegedy, 2015): y = (x - m) / sqrt(v + eps) * scale + shift per
- * channel, with m and v the mean and the biased variance over the batch and all positions. */
+ * channel. The mean m and the biased variance v are over the batch and all positions. */
 
 #include "core/cpu_dispatch.h"
 #include "device/cpu/kernels/element_type.h"
@@ -30,7 +30,7 @@ CR_REF_CLONES static double variance_of(const cr_split *s, int64_t c, const cr_r
   return count ? sum / (double)count : 0;
 }
 
-/* What is done to the values of a channel: (x - mean) * scale + shift. */
+/* The function of a channel's values: (x - mean) * scale + shift. */
 typedef struct channel_line {
   cr_real mean, scale, shift;
 } channel_line;

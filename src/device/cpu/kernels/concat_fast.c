@@ -32,7 +32,7 @@ typedef struct concat {
   size_t size;           /* of a value, in bytes */
   int first_part, whole; /* op arguments; the parts are consecutive */
   int64_t rows;
-  int64_t positions; /* of which each is a row when the whole is channels-last */
+  int64_t positions; /* each position is a row if the whole is channels-last */
   int64_t sample_rows;
   int64_t whole_row; /* values per row */
   int64_t *part_row;

@@ -1,6 +1,6 @@
 /* The contrastive loss of pairs of rows (Hadsell, Chopra and LeCun, "Dimensionality reduction by
- * learning an invariant mapping", 2006): d^2 for similar rows at distance d, max(0, margin - d)^2
- * for others; the legacy version has max(0, margin - d^2) for others. */
+ * learning an invariant mapping", 2006). Similar rows at distance d have the loss d^2, all other
+ * rows max(0, margin - d)^2. In the legacy version the latter is max(0, margin - d^2). */
 #include "device/cpu/kernels/loss.h"
 
 /* Whether the whole part of a flag is not 0; nan counts as similar. */
@@ -20,7 +20,7 @@ CR_REF_CLONES static double square_distance(const cr_real *a, const cr_real *b, 
   return sum;
 }
 
-/* What a pair of rows adds. */
+/* The loss of a pair of rows. */
 static double contrastive_loss(const cr_op_desc *desc, bool similar, double square) {
   const bool legacy = desc->u.contrastive.legacy;
   const double missing = (double)desc->u.contrastive.margin - (legacy ? square : sqrt(square));
@@ -54,8 +54,8 @@ CR_REF_CLONES static void scale_gaps(const cr_real *a, const cr_real *b, int64_t
   for (int64_t i = 0; i < count; ++i) out[i] = (cr_real)(factor * gap(a, b, i));
 }
 
-/* a, b, similar, diff_loss, diff_a; that of b is the opposite. The distance that divides is kept
- * away from 0 by adding 1e-4, as Caffe does. */
+/* a, b, similar, diff_loss, diff_a; the gradient of b is the opposite. The distance that divides
+ * has 1e-4 added to avoid a division by 0, as in Caffe. */
 static crema_status contrastive_bwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
   const cr_real *a = cr_as_reals(call->buffer, 0), *b = cr_as_reals(call->buffer, 1);

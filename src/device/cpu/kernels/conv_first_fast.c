@@ -1,13 +1,13 @@
 /* A net's first convolution: the image has up to 4 channels in plain order, the result is
  * channels-last, as the next convolutions need it. In FLOAT, on processors with AVX-512.
  *
- * Gain over oneDNN 2.6, which needs the image channels-last, where vectors of three channels are
- * mostly empty: 1.3x on Granite Rapids in MobileNet v1 with the image's reorder (0.22 against 0.21
- * + 0.08 ms); without it MobileNet v1 takes 1.07x the time. None in BFLOAT16, where AMX is faster.
+ * Gain over oneDNN 2.6, which needs the image channels-last, with mostly empty vectors of three
+ * channels: 1.3x on Granite Rapids in MobileNet v1 with the image's reorder (0.22 ms against 0.21 +
+ * 0.08 ms). Without it MobileNet v1 takes 1.07x the time. No gain in BFLOAT16, where AMX is faster.
  *
- * 14 positions by 32 channels of the result are 28 vectors, which stay in the 32 registers during
- * the taps of the window: each tap takes two vectors of weights and 14 values of the image. Rows of
- * a padded image are copied with their zeros first, a strip at a time. */
+ * A tile of the result has 14 positions by 32 channels: 28 vectors, which stay in the 32 registers
+ * during the taps of the window. Each tap takes two vectors of weights and 14 values of the image.
+ * Rows of a padded image are first copied with their zeros, a strip at a time. */
 #include <string.h>
 
 #include "core/fail.h"

@@ -5,10 +5,10 @@
  * come from the L3 cache, 1.0x to 1.15x for other maps. Without it MobileNet v1 takes 1.17x the
  * time, ResNet-50 1.08x.
  *
- * 14 positions by 32 channels of the result are 28 vectors, which stay in the 32 registers during
- * the channels of the source: each channel takes two vectors of weights and 14 values of the
- * source. What the processor does not foresee is prefetched: the lines of the result, the source of
- * the next positions and, if the weights do not fit the L2 cache, the weights of the next 32
+ * A tile of the result has 14 positions by 32 channels: 28 vectors, which stay in the 32 registers
+ * during the channels of the source. Each channel takes two vectors of weights and 14 values of the
+ * source. The kernel prefetches lines that the processor does not: the result and the source of the
+ * next positions. If the weights exceed the L2 cache, it also prefetches the weights of the next 32
  * channels. */
 #include "core/fail.h"
 #include "device/cpu/kernels/extent.h"
@@ -28,8 +28,8 @@ enum {
   LINE = 64         /* bytes of the caches */
 };
 
-/* Up to SMALL_WEIGHTS bytes of weights stay in the L2 cache: each tile of positions goes through
- * all of them. Else each panel goes through a block of positions that fits beside it. */
+/* Up to SMALL_WEIGHTS bytes of weights stay in the L2 cache, and each tile of positions uses all of
+ * them. Otherwise each panel of weights is used for a block of positions that fits alongside it. */
 #define SMALL_WEIGHTS ((int64_t)768 << 10)
 #define BLOCK_BYTES ((int64_t)1 << 20)
 

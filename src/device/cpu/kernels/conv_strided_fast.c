@@ -1,22 +1,24 @@
-/* Convolution over two axes with strides of 8 and more, and so the deconvolution that enlarges a
- * map of scores, as one product of dense matrices by oneDNN. In FLOAT.
+/* Convolution over two axes with strides of 8 and more, as one product of dense matrices by oneDNN.
+ * It includes the deconvolution that enlarges a map of scores. In FLOAT.
  *
- * Gain over oneDNN 2.6, whose kernels have unit stride in mind (Granite Rapids, bench/layers): 16 x
+ * Gain over oneDNN 2.6, whose kernels are made for unit stride (Granite Rapids, bench/layers): 16 x
  * 16 with stride 8 2.1x forward and 2.8x backward, 64 x 64 with stride 32 3.7x and 2.6x. FCN-8s
  * uses it.
  *
  * The image, a convolution's input and a deconvolution's result, is divided into cells of stride x
  * stride elements: one for each position of the map, and some at the border. A window begins with a
- * cell and covers `taps` cells along each axis: kernel / stride, rounded up. With
- *   A (channels of the map x taps, cells): the factors of the windows; for each cell the positions
- *     of the map whose windows cover it, 0 outside the map,
- *   B (channels of the map x taps, channels of the image x elements of a cell): the weights, 0
- *     beyond the kernel,
- *   Z (cells, channels of the image x elements of a cell): the image,
- * a deconvolution is Z = A^T B, a convolution A = B Z^T followed by the sum over taps, the gradient
- * of the weights B = A Z. Z keeps the rows of a cell in one piece, so that pieces of `stride`
- * values are copied between Z and the image. Some hundred cells and channels are computed together
- * and stay in the cache of a processor core. */
+ * cell and covers `taps` cells along each axis: kernel / stride, rounded up. The matrices are:
+ *
+ *     A (channels of the map x taps, cells): the factors of the windows; for each cell the
+ *       positions of the map whose windows cover it, 0 outside the map
+ *     B (channels of the map x taps, channels of the image x elements of a cell): the weights, 0
+ *       beyond the kernel
+ *     Z (cells, channels of the image x elements of a cell): the image
+ *
+ * A deconvolution is Z = A^T B. A convolution is A = B Z^T, followed by the sum over taps. The
+ * gradient of the weights is B = A Z. Z keeps the rows of a cell contiguous, so that pieces of
+ * `stride` values are copied between Z and the image. Some hundred cells and channels are computed
+ * together and stay in the cache of a processor core. */
 #include <string.h>
 
 #include "core/cpu_dispatch.h"

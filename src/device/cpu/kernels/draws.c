@@ -12,8 +12,8 @@ static void draw_singly(uint64_t key, uint64_t counter_high, uint64_t first, int
 #ifdef __x86_64__
 #include <immintrin.h>
 
-/* A counter occupies a lane of 64 bits, of which products read the lower half: compilers do not
- * find by themselves that one instruction multiplies so. The upper halves hold anything. */
+/* A counter occupies a 64-bit lane, and products read its lower half. This lets compilers use the
+ * single instruction for such products. The upper halves can have any value. */
 #define AVX512 __attribute__((target("avx512f"))) static
 #define AVX2 __attribute__((target("avx2"))) static
 

@@ -1,6 +1,6 @@
-/* Sum and product of several arrays of one shape. Each works through blocks that stay
- * in the first-level cache; a block of every source is read before the block of dst is
- * written, so that dst may be any of the sources. */
+/* Sum and product of several arrays of one shape. Each processes blocks that fit the L1 cache. A
+ * block of every source is read before the block of dst is written, so dst may be any of the
+ * sources. */
 #include "core/cpu_dispatch.h"
 #include "device/cpu/kernels/element_type.h"
 

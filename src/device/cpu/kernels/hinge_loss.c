@@ -1,9 +1,9 @@
 /* The hinge loss: the sum over scores of max(0, 1 - s x), or of its square, with s = 1 for the true
- * class and -1 for the others. */
+ * class and -1 for all other classes. */
 #include "device/cpu/kernels/loss.h"
 
-/* How far a score falls short of its margin; `sign` is d shortfall / d score: -1 for the true
- * class, 1 for the others. */
+/* The shortfall of a score from its margin. `sign` is d shortfall / d score: -1 for the true class,
+ * 1 for all other classes. */
 CR_INLINE cr_real shortfall(cr_real score, cr_real sign) {
   const cr_real margin = 1 + sign * score;
   return margin > 0 ? margin : 0;

@@ -18,8 +18,9 @@ static inline int64_t cr_label_class(double value, int64_t classes, bool has_ign
   return label >= 0 && label < classes ? label : CR_LABEL_BAD;
 }
 
-/* Returns CREMA_E_RANGE; the text names the label and its index among `count`. `ignores`: a label
- * is ignored already, or none can be; otherwise the text tells of ignore_label. */
+/* Returns CREMA_E_RANGE; the text names the label and its index among `count`. Unless `ignores` is
+ * true, the text suggests ignore_label. It is true if a label is ignored already, or none can be.
+ */
 crema_status cr_label_fail(double value, int64_t position, int64_t count, int64_t classes,
                            bool ignores);
 

@@ -1,14 +1,14 @@
 /* Local response normalisation (Krizhevsky et al., 2012):
  *
- *   s_i = k + alpha / n * (sum of x_j^2 over the window of i),  y_i = x_i s_i^-beta,
- *   dx_i = dy_i s_i^-beta - 2 alpha beta / n * x_i * (sum of dy_j y_j / s_j over windows j that see
- * i).
+ *     s_i = k + alpha / n * (sum of x_j^2 over the window W(i))
+ *     y_i = x_i s_i^-beta
+ *     dx_i = dy_i s_i^-beta - 2 alpha beta / n * x_i * (sum of dy_j y_j / s_j over j, i in W(j))
  *
  * n is the number of elements of a window: size across channels, size^2 within one. The tensor is
- * cut into tables of lines: across channels a table is a strip of an image's positions, and a line
- * has the values of one channel; within a channel a table is a plane, a line is a row of it, and
- * windows reach along the line, too. All sums of a table are made before its first result is
- * written: dst may be src, and diff_src may be src or diff_dst. aux is not used. */
+ * divided into tables of lines. Across channels, a table is a strip of an image's positions, and a
+ * line has the values of one channel. Within a channel, a table is a plane, a line is a row of it,
+ * and windows also extend along the line. All sums of a table are computed before its first result
+ * is written. dst may therefore be src, and diff_src may be src or diff_dst. aux is not used. */
 #include "core/fail.h"
 #include "device/backend/op_check.h"
 #include "device/cpu/kernels/extent.h"
@@ -21,7 +21,7 @@ enum { STRIP = 512 /* positions */, BUFFERS = 4 /* powers, ratios and two for su
 typedef struct lrn_plan {
   cr_real k, factor, beta;
   bool within;
-  int64_t before, after; /* elements of a window on either side of its own one */
+  int64_t before, after; /* elements of a window on either side of its centre */
   int64_t tables, strips, lines, width, step; /* step: from a line to the next in the tensor */
   int parts;                                  /* of the tables, each with its own buffers */
 } lrn_plan;

@@ -33,9 +33,8 @@ CR_INLINE void sum_windows(int64_t size, int64_t count, const float *restrict sq
   }
 }
 
-/* One piece: `count` channels, of which the first is x[at]; x has `held` channels. Those of a
- * window that do not exist count as 0. y may be x + at: all squares are there before it is written.
- */
+/* One piece: `count` channels, starting at x[at]; x has `held` channels. Missing channels of a
+ * window count as 0. y may be x + at, because all squares are computed before y is written. */
 CR_CLONES static void normalise(const cr_lrn_params *p, int64_t at, int64_t count, int64_t held,
                                 const float *x, float *y) {
   const float factor = p->alpha / (float)p->size, k = p->k, beta = p->beta;

@@ -9,9 +9,9 @@
 #include "core/cpu_dispatch.h"
 #include "device/backend/half.h"
 
-/* s^-3/4 of a normal number, to 2e-7 of it: a guess r of s^-1/4 (to 0.03) takes a quarter of what
- * the bits of s say of its logarithm. With y = 1 - s r^4, which is less than 0.1236 either way,
- * s^-3/4 = r^3 (1 - y)^-3/4, and 1 + y polynomial is that power to 4e-9. */
+/* s^-3/4 of a normal number, with a relative error of 2e-7. A guess r of s^-1/4 (error 0.03) uses a
+ * quarter of the logarithm in the bits of s. Let y = 1 - s r^4, with |y| < 0.1236. Then s^-3/4 =
+ * r^3 (1 - y)^-3/4, and 1 + y polynomial approximates (1 - y)^-3/4 to 4e-9. */
 CR_INLINE float cr_power_of_minus_3_4_normal(float s) {
   const float root = cr_f32_from_bits(0x4f581800u - (cr_f32_bits(s) >> 2)), square = root * root;
   const float y = 1 - s * square * square, y_2 = y * y, cube = root * square;

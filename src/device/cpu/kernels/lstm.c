@@ -56,7 +56,7 @@ static crema_status lstm_bwd_plan(cr_plan *plan) {
   return cr_check_recurrence(plan, 1, 7, 4, 3, 4, 9);
 }
 
-/* One sequence's step: its states and gates, and what the top says of them. */
+/* One sequence's step: its states and gates, and the gradients from the top. */
 typedef struct step {
   const cr_real *gate, *c, *c_before;
   const cr_real *diff_h, *diff_c; /* diff_c NULL: none */

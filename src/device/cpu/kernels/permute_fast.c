@@ -158,20 +158,20 @@ static void transpose(int64_t rows, int64_t columns, int64_t from, int64_t to, c
   }
 }
 
-/* Asks for the lines of what follows `count` values that are `step` apart: for those of a short
- * run, which are read soon, in the nearest cache, else in the second one. At the end that is memory
- * of others, which is harmless. */
+/* Prefetches the cache lines after `count` values that are `step` apart. Lines of a short run are
+ * read soon and go to the L1 cache, all other lines to the L2 cache. Prefetching past the end of
+ * the array is harmless. */
 static inline void fetch_ahead(const float *values, int64_t count, int64_t step) {
   const uintptr_t apart = (uintptr_t)step * sizeof *values, most = apart > 64 ? apart : 64;
   const uintptr_t from = (uintptr_t)values + LONG * apart, end = from + (uintptr_t)count * apart;
   for (uintptr_t at = from; at < end; at += most) {
-    const void *line = (const void *)at; /* NOLINT: an address that nobody reads */
+    const void *line = (const void *)at; /* NOLINT: an address that is only prefetched */
     if (apart < 64) __builtin_prefetch(line);
     else __builtin_prefetch(line, 0, 2);
   }
 }
 
-/* The same for long columns: of a part of them that stays in the cache, a few rows of the result at
+/* Transposes long columns. Of each part that fits the cache it computes a few rows of the result at
  * a time, so that long runs are written to few places. */
 static void transpose_long(int64_t rows, int64_t columns, int64_t from, int64_t to,
                            const float *src, float *dst) {

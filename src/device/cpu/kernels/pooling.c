@@ -10,7 +10,7 @@ crema_status cr_pooling_plan(cr_plan *plan, const crema_shape *in, const crema_s
       return cr_fail(CREMA_E_UNSUPPORTED, "pooling with a dilated window");
     }
   }
-  /* Pooling has no dilation of its own, so an unset one means dense as well. */
+  /* Pooling has no dilation field, so an unset dilation means dense too. */
   cr_window dense = *window;
   for (int a = 0; a < CR_MAX_SPATIAL; ++a) dense.dilation[a] = 1;
   cr_pooling pool = {.planes = 1, .inside = plan->desc->u.pool.method == CR_POOL_AVERAGE_INPUT};

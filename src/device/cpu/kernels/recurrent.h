@@ -1,5 +1,5 @@
-/* What the recurrences over time share: sequences, products with the hidden state, and threads. One
- * matrix cr_recurrent_product per step; the rest is element-wise. */
+/* Shared code of the recurrences over time: sequences, products with the hidden state, and threads.
+ * Each step has one cr_recurrent_product; the rest is element-wise. */
 #ifndef CR_DEVICE_CPU_KERNELS_RECURRENT_H
 #define CR_DEVICE_CPU_KERNELS_RECURRENT_H
 
@@ -49,7 +49,7 @@ static inline void cr_recurrent_product(const cr_call *call, const cr_gemm *g) {
 
 /* Sequences: */
 
-/* Some sequences, or all: they go through all steps without a look at the others. */
+/* Some sequences, or all: they go through all steps independently of all other sequences. */
 typedef struct cr_strand {
   int64_t begin, count;
 } cr_strand;

@@ -1,8 +1,8 @@
-/* What the reference kernels, written in plain C, share.
+/* Shared code of the reference kernels, which are written in plain C.
  *
  * Every reference kernel works on values in row-major order and gives the same bits for any number
- * of threads: a sum is either made by one thread or split into CR_REF_PARTS parts that are added in
- * order. */
+ * of threads. A sum is either computed by one thread or split into CR_REF_PARTS parts that are
+ * added in order. */
 #ifndef CR_DEVICE_CPU_KERNELS_REF_H
 #define CR_DEVICE_CPU_KERNELS_REF_H
 

@@ -1,4 +1,4 @@
-/* What the kernels that pool regions of interest share.
+/* Shared code of the kernels that pool regions of interest.
  *
  * A region is five numbers: the index of its image, then left, top, right and bottom in pixels of
  * the net's input; u.roi.scale brings them to the map. Each region is divided into rows x columns
@@ -90,8 +90,8 @@ CR_INLINE void cr_roi_to_planes(int64_t planes, int64_t positions, int64_t step,
 
 /* Tasks: */
 
-/* What the threads of a run read. Forward: src, rois, dst. Backward: diff_dst, rois, perhaps src,
- * diff_src. */
+/* The arguments that the threads of a run read. Forward: src, rois, dst. Backward: diff_dst, rois,
+ * perhaps src, diff_src. */
 typedef struct cr_roi_job {
   cr_roi_extents e;
   double scale;

@@ -7,17 +7,17 @@
 #include "device/cpu/kernels/softmax.h"
 #include "device/cpu/kernels/vector_math.h"
 
-/* Rows of which the logarithms are computed together: each takes a chain of steps, so that many are
- * needed to have all under way. */
+/* The number of rows whose logarithms are computed together. Each logarithm is a chain of dependent
+ * steps, so many of them must overlap. */
 enum { TOGETHER = 4 * CR_SOFTMAX_POSITIONS };
 
-/* What the losses of rows that lie one behind the other are made of. */
+/* The parts of the losses of consecutive rows. */
 typedef struct losses {
   int64_t first, count;
   cr_real own[TOGETHER], sum[TOGETHER]; /* own: the score of the label less the top */
 } losses;
 
-/* Where the scores of the labels are; that of any class where there is no label. */
+/* The positions of the labels' scores; for a row without a label, the position of any class. */
 CR_REF_CLONES static void find_labels(int32_t rows, int32_t classes, const cr_real *label,
                                       int32_t *at) {
 #pragma omp simd
@@ -28,8 +28,8 @@ CR_REF_CLONES static void find_labels(int32_t rows, int32_t classes, const cr_re
   }
 }
 
-/* What the losses of a block are made of, whose scores begin at x. Scores are picked one by one,
- * which takes less time than to gather them in vectors. */
+/* The parts of the losses of a block, whose scores begin at x. Scores are read one by one, which is
+ * faster than gathering them in vectors. */
 static void find_parts(const cr_softmax_block *block, int32_t classes, const cr_real *label,
                        const cr_real *x, cr_real *own, cr_real *sum) {
   const int32_t rows = (int32_t)block->count;
@@ -85,7 +85,7 @@ enum { LANES = 16 /* rows side by side in vectors */ };
 /* So that the distances within a block of rows fit an int32_t. */
 enum { MOST_CLASSES = INT32_MAX / CR_SOFTMAX_POSITIONS };
 
-/* The class of a row's label, of which a fraction is cut off; -1: none. */
+/* The class of a row's label, truncated to an integer; -1: none. */
 static int64_t class_of(cr_real label, int64_t classes) {
   return label > -1 && label < (cr_real)classes ? (int64_t)label : -1;
 }

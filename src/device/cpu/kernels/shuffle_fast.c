@@ -1,9 +1,10 @@
-/* Channels of different groups that take turns (ShuffleChannel): an exchange of two axes that
- * together are the channels of a tensor which is held channels-last. Each position keeps its place;
- * the values may be read between the values of other channels.
+/* Interleaves the channels of different groups (ShuffleChannel): exchanges two axes that together
+ * are the channels of a channels-last tensor. Each position keeps its place. The source may be a
+ * view whose values are between values of other channels.
  *
- * Gain over the plain kernel, which brings the net to plain order and back: the compiled ShuffleNet
- * v2 takes 1.3x the time without this kernel and views of slices (docs/dev/performance-notes.md). */
+ * Gain over the plain kernel, which converts the net to plain order and back. The compiled
+ * ShuffleNet v2 takes 1.3x the time without this kernel and views of slices
+ * (docs/dev/performance-notes.md). */
 #include "core/cpu_dispatch.h"
 #include "core/fail.h"
 #include "device/backend/op_check.h"

@@ -18,9 +18,9 @@
 /* Positions of a block at most. */
 enum { CR_SOFTMAX_POSITIONS = 192 };
 
-/* Positions side by side in one sample or, if the axis is the last one, rows of several samples.
- * first: the first position; at: its element of class 0. top[i] is subtracted from the scores of
- * position i, and sum[i] adds up their powers: log(p) = x - top - log(sum). */
+/* Adjacent positions in one sample or, if the axis is the last one, rows of several samples.
+ * `first` is the first position and `at` its element of class 0. The scores of position i minus
+ * top[i] are the exponents, and sum[i] is the sum of the powers: log(p) = x - top - log(sum). */
 typedef struct cr_softmax_block {
   int64_t first, at, count;
   cr_real top[CR_SOFTMAX_POSITIONS], sum[CR_SOFTMAX_POSITIONS];

@@ -1,8 +1,8 @@
 /* Softmax of floats, in vectors of several rows or positions and with fused multiply-adds.
  *
  * Gains over softmax.c on Sapphire Rapids, one thread (bench/layers): 3.4x for rows of 21 classes,
- * as SSD has, 1.15x for rows of 1024 classes, 1.1x for 21 planes of 224 x 224; in the losses, which
- * keep no probabilities, 2.9x for MultiBoxLoss, 2.4x for InfogainLoss, 1.6x for SoftmaxWithLoss. */
+ * as SSD has, 1.15x for rows of 1024 classes, 1.1x for 21 planes of 224 x 224. The losses keep no
+ * probabilities: 2.9x for MultiBoxLoss, 2.4x for InfogainLoss, 1.6x for SoftmaxWithLoss. */
 #define CR_REF_F32
 
 #include "device/cpu/kernels/softmax.h"
@@ -13,10 +13,10 @@
 #include "device/cpu/kernels/transpose.h"
 #include "device/cpu/kernels/vector_math.h"
 
-/* Positions behind the axis that are worked on at a time: a few cache lines of each channel. */
+/* Positions after the axis that are processed at a time: a few cache lines of each channel. */
 enum { WIDTH = CR_SOFTMAX_POSITIONS };
 
-/* Arrays (channels, width) of which neighbouring channels lie `step` elements apart. */
+/* Arrays (channels, width) whose neighbouring channels are `step` elements apart. */
 typedef struct planes {
   int64_t channels, step;
 } planes;
@@ -25,22 +25,22 @@ enum {
   ROWS = 32,   /* that go through each step together at most */
   STRIP = 64,  /* values whose powers are computed at a time */
   LANES = 16,  /* values of a vector */
-  QUARTER = 4, /* sums of a row that are left when those of all rows are added */
-  /* Values of the rows that go through each step together, so that what a row waits for is hidden
-   * behind the others; they stay in the nearest cache. */
+  QUARTER = 4, /* partial sums of a row that remain for the final addition of all rows */
+  /* Number of values of the rows that go through each step together. They fit the L1 cache, and
+   * the latency of one row overlaps with the work of all other rows. */
   TOGETHER = 2048,
   /* Rows of at most this number of values are prefetched while earlier rows are computed. The
    * processor prefetches long rows by itself. */
   FETCHED = 4096,
-  /* Values that are fetched before short rows of which nothing is kept reach them: these are done
-   * so soon that the memory would not answer in time if only the next rows were asked for. */
+  /* Prefetch distance in values for short rows whose probabilities are not kept. Such rows take so
+   * little time that prefetching only the next rows would be too late. */
   FAR = 10000,
-  /* Rows of fewer values are turned into planes: vectors along a row would be empty for the most
-   * part. */
+  /* Rows of fewer values are transposed to planes, because vectors along a row would be mostly
+   * empty. */
   SHORT = 50
 };
 
-/* Asks for `count` values; y: NULL or where as many will be written. */
+/* Prefetches `count` values of x and, unless y is NULL, the same number of y for writing. */
 CR_INLINE void fetch(int count, const float *x, const float *y) {
   const int line = 64 / (int)sizeof *x;
   for (int c = 0; c < count; c += line) {
@@ -49,8 +49,8 @@ CR_INLINE void fetch(int count, const float *x, const float *y) {
   }
 }
 
-/* A row of LANES values or more is worked through in whole vectors, of which the last one, its end,
- * has values of the one before, too. How many values other vectors have. */
+/* A row of LANES values or more is processed in full vectors. The last vector, the row's end,
+ * overlaps the preceding vector. Returns the number of values in the vectors without overlap. */
 CR_INLINE int64_t before_end(int64_t channels) {
   return channels - channels % LANES;
 }
@@ -194,7 +194,7 @@ CR_INLINE float sum_of_parts(const double *part) {
   return (float)((part[0] + part[1]) + (part[2] + part[3]));
 }
 
-/* The axis is the last one. What is `ahead` of the rows, if not 0, is fetched. */
+/* The axis is the last one. If `ahead` is not 0, values at this distance are prefetched. */
 CR_CLONES static void softmax_rows(int64_t rows, int64_t channels, int64_t ahead, const float *x,
                                    float *y, float *top, float *sum) {
   double part[ROWS][QUARTER];
@@ -435,7 +435,7 @@ CR_INLINE void turn_rows_back(int64_t rows, int64_t channels, const float *from,
   }
 }
 
-/* At most SIDE rows; y may be NULL. What is `ahead` of the rows, if not 0, is fetched. */
+/* At most SIDE rows; y may be NULL. If `ahead` is not 0, values at this distance are prefetched. */
 CR_CLONES static void softmax_short_rows(int64_t rows, int64_t channels, int64_t ahead,
                                          const float *x, float *y, float *top, float *all) {
   float plane[SHORT * SIDE];

@@ -1,5 +1,5 @@
-/* The softmax loss: the sum of -log p over positions, p the probability of the position's label;
- * with gains g of the label's row, the sum of -g_c log p_c over the classes. Scores and
+/* The softmax loss: the sum of -log p over positions, with p the probability of the position's
+ * label. With gains g of the label's row it is the sum of -g_c log p_c over the classes. Scores and
  * probabilities are (outer, C, inner), labels (outer, inner). */
 #include "device/backend/op_check.h"
 #include "device/cpu/kernels/label.h"

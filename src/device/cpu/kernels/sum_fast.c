@@ -14,7 +14,7 @@
 
 enum {
   PARALLEL_MIN = 16384, /* values; below, one thread is faster */
-  PIECE = 1024          /* values at a time; two pieces stay in the L1 cache with what is read */
+  PIECE = 1024          /* values at a time; two pieces and the source values fit the L1 cache */
 };
 
 /* Asks for all arguments in `layout`. */

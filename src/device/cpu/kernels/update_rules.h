@@ -1,4 +1,4 @@
-/* The solvers' update rules, each in one pass over weight, gradient and history.
+/* The solvers' update rules, each in a single loop over weight, gradient and history.
  *
  * g' is grad_scale g + decay w (L1: decay sign(w)), and d is the step that is subtracted:
  *

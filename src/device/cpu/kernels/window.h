@@ -13,7 +13,8 @@ typedef struct cr_slide {
   int64_t in_count, out_count, kernel_count; /* elements of one plane and one window */
 } cr_slide;
 
-/* Puts `window` over the spatial axes of `in` (N, C, S...) giving those of `out` (N, C, S'...).
+/* Computes the shape `out` (N, C, S'...) of applying `window` to the spatial axes of `in` (N, C,
+ * S...).
  * Errors: CREMA_E_SHAPE when axes or extents do not fit; CREMA_E_UNSUPPORTED for windows of more
  * than INT32_MAX elements, whose indices are stored in 32 bits. */
 crema_status cr_slide_make(const cr_window *window, const crema_shape *in, const crema_shape *out,

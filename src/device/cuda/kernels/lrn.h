@@ -1,9 +1,8 @@
 /* Local response normalisation (Krizhevsky et al., 2012):
  *
- *     s_i = k + alpha / n * (sum of x_j^2 over the window of i)
+ *     s_i = k + alpha / n * (sum of x_j^2 over the window W(i))
  *     y_i = x_i s_i^-beta
- *     dx_i = dy_i s_i^-beta - 2 alpha beta / n * x_i * (sum of dy_j y_j / s_j over windows j with
- * i) */
+ *     dx_i = dy_i s_i^-beta - 2 alpha beta / n * x_i * (sum of dy_j y_j / s_j over j, i in W(j)) */
 #ifndef CR_CUDA_KERNELS_LRN_H
 #define CR_CUDA_KERNELS_LRN_H
 
