@@ -25,7 +25,7 @@ def make_source(folder):
         write(folder / "docs/layers" / name, text)
     for path in sorted(ROOT.glob("include/crema/*.h")):
         write(folder / path.relative_to(ROOT), doxygen_text.header(path.read_text()))
-    for path in [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]:
+    for path in [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]:
         write(folder / path.relative_to(ROOT), doxygen_text.document(path.read_text()))
     for path in ROOT.glob("docs/**/*.svg"):
         copy = folder / path.relative_to(ROOT)

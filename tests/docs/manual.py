@@ -70,7 +70,7 @@ def lost_paths():
     """Files and folders of the tree that documents name and that are not there."""
     wrong = []
     tops = "src|include|tests|scripts|examples|tools|fuzz|cmake"
-    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]:
+    for page in [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]:
         text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
         for path in set(re.findall(rf"`((?:{tops})/[\w./*-]*)`", text)):
             if not any(ROOT.glob(path.rstrip("/"))) and f"Create `{path}`:" not in text:
