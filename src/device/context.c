@@ -1,3 +1,8 @@
+/* Contexts: queues of work on a device, and the contexts that belong to a thread.
+ *
+ * Each thread has one host context, and on demand one context for each device and stream number.
+ * They are destroyed at the end of the thread. The order of work between contexts is in
+ * device/backend/order.h. */
 #include <pthread.h>
 #include <stdlib.h>
 

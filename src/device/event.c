@@ -1,3 +1,11 @@
+/* Events with states, for the CPU and for devices with streams. In crema_event_wait:
+ *
+ *   - The host waits until the event is finished, if the event belongs to the CPU or to another
+ *     type of device than the waiting context.
+ *   - Otherwise the host waits only until the event is recorded, and the context's stream waits for
+ *     the rest. The stream that recorded the event needs no wait.
+ *
+ * A device's event changes to SUCCESS or FAILED when a call asks for its state. */
 #include "crema/event.h"
 
 #include <pthread.h>

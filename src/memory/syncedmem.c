@@ -1,3 +1,14 @@
+/* The transitions of the memory automaton. Each access names a side, host or device:
+ *
+ *   - UNINITIALIZED: a read or write makes the side, fills it with zeros and makes it the head.
+ *   - head at this side: nothing happens.
+ *   - head at the other side: a read copies the block here, and the state is SYNCED. A write copies
+ *     it too, unless it keeps nothing, and this side is the head.
+ *   - SYNCED: a read does nothing. A write makes this side the head.
+ *
+ * The state changes last, so that a failure leaves the block as it was. Device work is ordered by
+ * `gpu.user`, the context that used the device side last: another context follows it before it uses
+ * the side. */
 #include "memory/syncedmem.h"
 
 #include <stdio.h>

@@ -1,4 +1,8 @@
-/* The memory automaton: the same bytes in two places, host and device. */
+/* The memory automaton: the same bytes in two places, host and device, and a mark for the newest.
+ *
+ * Four states (crema_head) say which side has the newest bytes. Reads make a side valid, writes
+ * make it the newest. Memory and copies are made on demand. The transitions are described at the
+ * top of syncedmem.c, and with a diagram in docs/inside/memory.md. */
 #ifndef CR_MEMORY_SYNCEDMEM_H
 #define CR_MEMORY_SYNCEDMEM_H
 

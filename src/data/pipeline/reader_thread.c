@@ -1,4 +1,5 @@
-/* The reading thread. */
+/* The reader's thread: walks over the records from the earliest cursor on and deals record k to
+ * consumer k mod N. It waits only for a free record of that consumer. */
 #include <inttypes.h>
 #include <string.h>
 
