@@ -237,7 +237,7 @@ def exchange():
         for k, share in enumerate("ABCD"):
             c.box(x - 44 + 22 * k, top, 20, 20, DATA if k == i else WHITE, radius=2)
             c.text(x - 34 + 22 * k, top + 15, share, size=11, colour=INK if k == i else SOFT)
-    c.text(685, 142, "Gradients are N shares.\nRound 1: share i starts at\ndevice i and gathers terms.\n"
+    c.text(685, 142, "Gradients have N shares.\nRound 1: share i starts at\ndevice i and gathers terms.\n"
            "Round 2: the sum of each\nshare replaces the terms.", size=12)
     c.text(685, 314, "Every device gets the sum and updates.", size=12)
     c.text(685, 342, "2 (N - 1) steps of 1/N of the bytes; during the backward pass", size=12, colour=SOFT)
