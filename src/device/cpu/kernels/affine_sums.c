@@ -1,111 +1,76 @@
-/* The gradients of y = x * scale + bias by scale and bias, one of each per channel: the sums of
- * dy * x and of dy over (outer, C, inner) without C. */
+/* The gradients of y = x * scale + bias, one scale and one bias per channel c of (outer, C, inner):
+ *
+ *   diff_scale[c] = sum of dy x,  diff_bias[c] = sum of dy,
+ *
+ * both over outer and inner. */
 #include "core/cpu_dispatch.h"
 #include "device/cpu/kernels/element_type.h"
 
-enum {
-  STRIP = 512, /* columns that a thread sums at a time, at most */
-  LANES = 16   /* partial sums of a channel, whatever the vectors */
-};
-
-/* dy * x of element i; x NULL: dy. */
+/* Term i: dy x, or dy if x is NULL. */
 CR_INLINE double term(const cr_real *dy, const cr_real *x, int64_t i) {
-  return x ? (double)dy[i] * (double)x[i] : (double)dy[i];
+  return x != NULL ? (double)dy[i] * (double)x[i] : (double)dy[i];
 }
 
-/* Adds the terms of rows that begin `step` elements apart to sum[c], c < width. */
-CR_REF_CLONES static void sum_columns(int64_t rows, int64_t step, int64_t width, const cr_real *dy,
-                                      const cr_real *x, double *sum) {
-  for (int64_t at = 0; at < rows * step; at += step) {
-    if (x) {
+/* Adds the terms of the channels from `begin` to end - 1 to `sum`. */
+CR_INLINE void add_terms_of(const cr_split *s, int64_t begin, int64_t end, const cr_real *dy,
+                            const cr_real *x, double *sum) {
+  for (int64_t n = 0; n < s->outer; ++n) {
+    const int64_t at = n * s->channels;
+    if (s->inner == 1) {
 #pragma omp simd
-      for (int64_t c = 0; c < width; ++c) sum[c] += term(dy, x, at + c);
-    } else {
-#pragma omp simd
-      for (int64_t c = 0; c < width; ++c) sum[c] += term(dy, NULL, at + c);
+      for (int64_t c = begin; c < end; ++c) sum[c] += term(dy, x, at + c);
+      continue;
+    }
+    for (int64_t c = begin; c < end; ++c) {
+      double line = 0;
+#pragma omp simd reduction(+ : line)
+      for (int64_t i = (at + c) * s->inner; i < (at + c + 1) * s->inner; ++i) {
+        line += term(dy, x, i);
+      }
+      sum[c] += line;
     }
   }
 }
 
-/* Columns of a strip: long pieces of rows, but something for each thread, and whole cache lines. */
-static int64_t strip_of(const cr_call *call, int64_t channels) {
-  const int64_t threads = call->plan->threads > 0 ? call->plan->threads : 1;
-  const int64_t each = channels < threads ? 1 : (channels + threads - 1) / threads;
-  const int64_t up = (each + LANES - 1) / LANES * LANES;
-  return up < STRIP ? up : STRIP;
+CR_REF_CLONES static void add_terms(const cr_split *s, int64_t begin, int64_t end,
+                                    const cr_real *dy, const cr_real *x, double *sum) {
+  if (x != NULL) add_terms_of(s, begin, end, dy, x, sum);
+  else add_terms_of(s, begin, end, dy, NULL, sum);
 }
 
-/* out[c] (+)= sum of dy * x, x NULL: of dy, over the rows (outer, channels). */
-static void column_sums(const cr_call *call, const cr_split *s, const cr_real *dy, const cr_real *x,
-                        bool add, cr_real *out) {
-  const int64_t outer = s->outer, channels = s->channels, most = strip_of(call, channels);
-#pragma omp parallel for schedule(static) if (outer * channels >= CR_REF_PARALLEL_MIN)
-  for (int64_t at = 0; at < channels; at += most) {
-    const int64_t width = channels - at < most ? channels - at : most;
-    double sum[STRIP] = {0};
-    sum_columns(outer, channels, width, dy + at, x ? x + at : NULL, sum);
-    for (int64_t c = 0; c < width; ++c) {
-      const double before = add ? (double)out[at + c] : 0;
-      out[at + c] = (cr_real)(before + sum[c]);
-    }
+/* out[c] (+)= sum of the terms of channel c. */
+static crema_status channel_sums(const cr_call *call, const cr_real *dy, const cr_real *x, bool add,
+                                 cr_real *out) {
+  const cr_split s = cr_op_split(call->desc, 0, 1);
+  double *sum = (double *)call->workspace.address; /* NOLINT: a host address */
+#pragma omp parallel for schedule(static) if (s.outer * s.channels * s.inner >= CR_REF_PARALLEL_MIN)
+  for (int part = 0; part < CR_REF_PARTS; ++part) {
+    const int64_t begin = cr_ref_part(s.channels, part), end = cr_ref_part(s.channels, part + 1);
+    for (int64_t c = begin; c < end; ++c) sum[c] = add ? (double)out[c] : 0;
+    add_terms(&s, begin, end, dy, x, sum);
+    for (int64_t c = begin; c < end; ++c) out[c] = (cr_real)sum[c];
   }
+  return CREMA_OK;
 }
 
-/* Adds the terms of `count` elements to sum[0 ... LANES - 1], which are registers meanwhile: where
- * they lie in memory, each addition waits for the store of the one before. */
-CR_INLINE void sum_terms(int64_t count, const cr_real *dy, const cr_real *x, double *sum) {
-  double acc[LANES];
-  int64_t i = 0;
-  memcpy(acc, sum, sizeof acc);
-  for (; i + LANES <= count; i += LANES) {
-#pragma omp simd
-    for (int k = 0; k < LANES; ++k) acc[k] += term(dy, x, i + k);
-  }
-  memcpy(sum, acc, sizeof acc);
-  for (; i < count; ++i) sum[i % LANES] += term(dy, x, i);
-}
-
-CR_REF_CLONES static void sum_lanes(int64_t count, const cr_real *dy, const cr_real *x,
-                                    double *sum) {
-  if (x) sum_terms(count, dy, x, sum);
-  else sum_terms(count, dy, NULL, sum);
-}
-
-/* The same as column_sums for (outer, C, inner). */
-static void channel_sums(const cr_call *call, const cr_split *s, const cr_real *dy,
-                         const cr_real *x, bool add, cr_real *out) {
-  if (s->inner == 1) {
-    column_sums(call, s, dy, x, add, out);
-    return;
-  }
-#pragma omp parallel for schedule(static) if (s->outer * s->channels * s->inner >= \
-                                              CR_REF_PARALLEL_MIN)
-  for (int64_t c = 0; c < s->channels; ++c) {
-    double sum[LANES] = {0}, all = add ? (double)out[c] : 0;
-    for (int64_t n = 0; n < s->outer; ++n) {
-      const int64_t at = (n * s->channels + c) * s->inner;
-      sum_lanes(s->inner, dy + at, x ? x + at : NULL, sum);
-    }
-    for (int k = 0; k < LANES; ++k) all += sum[k];
-    out[c] = (cr_real)all;
-  }
+static crema_status plan_sums(cr_plan *plan) {
+  plan->workspace_bytes = (size_t)cr_op_split(plan->desc, 0, 1).channels * sizeof(double);
+  return CREMA_OK;
 }
 
 /* src, diff_dst, diff_scale. */
 static crema_status affine_bwd_scale(const cr_call *call) {
-  const cr_split s = cr_op_split(call->desc, 0, 1);
-  channel_sums(call, &s, cr_as_reals(call->buffer, 1), cr_as_reals(call->buffer, 0),
-               call->accumulate[2], cr_as_reals(call->buffer, 2));
-  return CREMA_OK;
+  return channel_sums(call, cr_as_reals(call->buffer, 1), cr_as_reals(call->buffer, 0),
+                      call->accumulate[2], cr_as_reals(call->buffer, 2));
 }
 
 /* diff_dst, diff_bias. */
 static crema_status affine_bwd_bias(const cr_call *call) {
-  const cr_split s = cr_op_split(call->desc, 0, 1);
-  channel_sums(call, &s, cr_as_reals(call->buffer, 0), NULL, call->accumulate[1],
-               cr_as_reals(call->buffer, 1));
-  return CREMA_OK;
+  return channel_sums(call, cr_as_reals(call->buffer, 0), NULL, call->accumulate[1],
+                      cr_as_reals(call->buffer, 1));
 }
 
-CR_REF_KERNEL(affine_bwd_scale, AFFINE_BWD_SCALE, .can_accumulate = true, .run = affine_bwd_scale);
-CR_REF_KERNEL(affine_bwd_bias, AFFINE_BWD_BIAS, .can_accumulate = true, .run = affine_bwd_bias);
+CR_REF_KERNEL(affine_bwd_scale, AFFINE_BWD_SCALE, .can_accumulate = true, .plan = plan_sums,
+              .run = affine_bwd_scale);
+CR_REF_KERNEL(affine_bwd_bias, AFFINE_BWD_BIAS, .can_accumulate = true, .plan = plan_sums,
+              .run = affine_bwd_bias);
