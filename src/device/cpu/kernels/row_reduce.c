@@ -1,4 +1,5 @@
-/* Sums of the rows of a matrix, of absolute values or of squares, and their gradients. */
+/* Sums of the rows of a matrix, of absolute values or of squares, and their gradients; and the sums
+ * of an array as a whole. */
 #include "core/fail.h"
 #include "device/cpu/kernels/element_type.h"
 
@@ -21,10 +22,10 @@ CR_REF_CLONES static double row_sum(cr_reduction reduction, int64_t width, const
   return sum;
 }
 
-/* The same of a row that is long enough for several threads. */
+/* The same of a row whose parts are shared by the threads. */
 static double long_row_sum(cr_reduction reduction, int64_t width, const cr_real *x) {
   double part[CR_REF_PARTS], sum = 0;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (width >= CR_REF_PARALLEL_MIN)
   for (int p = 0; p < CR_REF_PARTS; ++p) {
     const int64_t begin = cr_ref_part(width, p);
     part[p] = row_sum(reduction, cr_ref_part(width, p + 1) - begin, x + begin);
@@ -40,18 +41,22 @@ static crema_status row_reduce_fwd(const cr_call *call) {
   cr_real *dst = cr_as_reals(call->buffer, 1);
   const cr_reduction reduction = call->desc->u.rows.reduction;
   const cr_real coeff = (cr_real)call->desc->u.rows.coeff;
-  if (s.outer < CR_REF_PARTS && s.channels >= CR_REF_PARALLEL_MIN) {
-    for (int64_t r = 0; r < s.outer; ++r) {
-      const double sum = long_row_sum(reduction, s.channels, src + r * s.channels);
-      dst[r] = (cr_real)(sum * (double)coeff);
-    }
-    return CREMA_OK;
-  }
-#pragma omp parallel for schedule(static) if (s.outer * s.channels >= CR_REF_PARALLEL_MIN)
+  const bool few = s.outer < CR_REF_PARTS;
+#pragma omp parallel for schedule(static) if (!few && s.outer * s.channels >= CR_REF_PARALLEL_MIN)
   for (int64_t r = 0; r < s.outer; ++r) {
-    const double sum = row_sum(reduction, s.channels, src + r * s.channels);
+    const cr_real *x = src + r * s.channels;
+    const double sum =
+        few ? long_row_sum(reduction, s.channels, x) : row_sum(reduction, s.channels, x);
     dst[r] = (cr_real)(sum * (double)coeff);
   }
+  return CREMA_OK;
+}
+
+/* src, result (F64): an array as one row. */
+static crema_status reduce(const cr_call *call) {
+  const int64_t count = cr_op_arg_count(call->desc, 0);
+  double *result = (double *)call->buffer[1].address; /* NOLINT: a host address */
+  *result = long_row_sum(call->desc->u.reduce, count, cr_as_reals(call->buffer, 0));
   return CREMA_OK;
 }
 
@@ -91,5 +96,6 @@ static crema_status row_reduce_bwd(const cr_call *call) {
   return CREMA_OK;
 }
 
+CR_REF_KERNEL(reduce, REDUCE, .run = reduce);
 CR_REF_KERNEL(row_reduce_fwd, ROW_REDUCE_FWD, .run = row_reduce_fwd);
 CR_REF_KERNEL(row_reduce_bwd, ROW_REDUCE_BWD, .run = row_reduce_bwd);

@@ -1,4 +1,4 @@
-/* Operations on an array as a whole: axpby, set, reduce, scalar products. */
+/* Operations on an array as a whole: axpby, set, scalar products. */
 #include "core/fail.h"
 #include "device/backend/op_check.h"
 #include "device/cpu/kernels/element_type.h"
@@ -29,42 +29,6 @@ static crema_status set(const cr_call *call) {
   const cr_real value = (cr_real)call->desc->u.value;
 #pragma omp parallel for simd schedule(static) if (parallel : count >= CR_REF_PARALLEL_MIN)
   for (int64_t i = 0; i < count; ++i) dst[i] = value;
-  return CREMA_OK;
-}
-
-static double reduce_part(cr_reduction reduction, int64_t count, const cr_real *x) {
-  double sum = 0;
-  switch (reduction) {
-    case CR_REDUCE_SUM:
-#pragma omp simd reduction(+ : sum)
-      for (int64_t i = 0; i < count; ++i) sum += (double)x[i];
-      break;
-    case CR_REDUCE_ASUM:
-#pragma omp simd reduction(+ : sum)
-      for (int64_t i = 0; i < count; ++i) sum += fabs((double)x[i]);
-      break;
-    case CR_REDUCE_SUMSQ:
-#pragma omp simd reduction(+ : sum)
-      for (int64_t i = 0; i < count; ++i) sum += (double)x[i] * (double)x[i];
-      break;
-  }
-  return sum;
-}
-
-/* src, result (F64). */
-static crema_status reduce(const cr_call *call) {
-  const cr_real *src = cr_as_reals(call->buffer, 0);
-  double *result = (double *)call->buffer[1].address;
-  const int64_t count = cr_op_arg_count(call->desc, 0);
-  double sums[CR_REF_PARTS];
-#pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN)
-  for (int part = 0; part < CR_REF_PARTS; ++part) {
-    const int64_t begin = cr_ref_part(count, part), end = cr_ref_part(count, part + 1);
-    sums[part] = reduce_part(call->desc->u.reduce, end - begin, src + begin);
-  }
-  double sum = 0;
-  for (int part = 0; part < CR_REF_PARTS; ++part) sum += sums[part];
-  *result = sum;
   return CREMA_OK;
 }
 
@@ -99,5 +63,4 @@ static crema_status segment_dots(const cr_call *call) {
 
 CR_REF_KERNEL(axpby, AXPBY, .run = axpby);
 CR_REF_KERNEL(set, SET, .run = set);
-CR_REF_KERNEL(reduce, REDUCE, .run = reduce);
 CR_REF_KERNEL(segment_dots, SEGMENT_DOTS, .plan = cr_check_dots, .run = segment_dots);
