@@ -7,34 +7,13 @@
  * all regions of its image. */
 #include "device/cpu/kernels/roi.h"
 
-/* Cell `index` of `cells` of the region's side from `low` to `high`, which is half open. */
+/* The region's side is half open. */
 static cr_roi_span span_of(cr_real low, cr_real high, double scale, int64_t cells, int64_t index,
                            int64_t extent) {
   const double begin = round((double)low) * scale, end = (round((double)high) + 1) * scale;
   const double size = (end - begin < 0.1 ? 0.1 : end - begin) / (double)cells;
   return (cr_roi_span){cr_roi_clip(floor((double)index * size + begin), extent),
                        cr_roi_clip(ceil((double)(index + 1) * size + begin), extent)};
-}
-
-/* The spans of region r: of each row of cells, then of each column. */
-static cr_roi_span *spans_of(const cr_roi_job *j, int64_t r) {
-  return (cr_roi_span *)j->table + r * (j->e.rows + j->e.columns);
-}
-
-static crema_status fill_table(const cr_roi_job *j) {
-  const cr_roi_extents *e = &j->e;
-  CR_TRY(cr_roi_check_images(e, j->rois));
-  for (int64_t r = 0; r < e->regions; ++r) {
-    const cr_real *roi = j->rois + 5 * r;
-    cr_roi_span *out = spans_of(j, r);
-    for (int64_t i = 0; i < e->rows; ++i) {
-      *out++ = span_of(roi[2], roi[4], j->scale, e->rows, i, e->height);
-    }
-    for (int64_t i = 0; i < e->columns; ++i) {
-      *out++ = span_of(roi[1], roi[3], j->scale, e->columns, i, e->width);
-    }
-  }
-  return CREMA_OK;
 }
 
 /* Groups are the cells of each image. */
@@ -67,7 +46,8 @@ CR_INLINE void pool_block(const cr_roi_job *j, int64_t index, int64_t first, boo
   else memset(lines, 0, (size_t)plane * sizeof *lines);
   for (int64_t r = 0; r < e->regions; ++r) {
     if ((int64_t)j->rois[5 * r] != g.image) continue;
-    const cr_roi_span y = spans_of(j, r)[g.row], x = spans_of(j, r)[e->rows + g.column];
+    const cr_roi_span y = cr_roi_spans_of(j, r)[g.row],
+                      x = cr_roi_spans_of(j, r)[e->rows + g.column];
     const int64_t count =
         y.end > y.begin && x.end > x.begin ? (y.end - y.begin) * (x.end - x.begin) : 0;
     const cr_real share = count == 0 ? 0 : (cr_real)(1 / (double)count);
@@ -97,8 +77,7 @@ CR_CLONES static void backward_block(const cr_roi_job *j, int64_t index, int64_t
 }
 
 static cr_roi_space space_of(const cr_roi_extents *e) {
-  return (cr_roi_space){(size_t)(e->regions * (e->rows + e->columns)) * sizeof(cr_roi_span),
-                        e->height * e->width};
+  return (cr_roi_space){cr_roi_spans_bytes(e), e->height * e->width};
 }
 
 static crema_status plan_parts(cr_plan *plan, int map, int result) {
@@ -110,7 +89,7 @@ static crema_status plan_parts(cr_plan *plan, int map, int result) {
 static crema_status run(const cr_call *call, int map, int result, cr_roi_task_fn *task) {
   const cr_roi_job j = cr_roi_job_of(call, map, result);
   const cr_roi_extents *e = &j.e;
-  CR_TRY(fill_table(&j));
+  CR_TRY(cr_roi_fill_spans(&j, span_of));
   return cr_roi_run(call, &j, e->images * e->rows * e->columns, e->results, space_of(e), task);
 }
 

@@ -1,4 +1,4 @@
-/* Shared code of the kernels that pool regions of interest.
+/* Shared parts of the kernels that pool regions of interest.
  *
  * A region is five numbers: the index of its image, then left, top, right and bottom in pixels of
  * the net's input; u.roi.scale brings them to the map. Each region is divided into rows x columns
@@ -90,8 +90,8 @@ CR_INLINE void cr_roi_to_planes(int64_t planes, int64_t positions, int64_t step,
 
 /* Tasks: */
 
-/* The arguments that the threads of a run read. Forward: src, rois, dst. Backward: diff_dst, rois,
- * perhaps src, diff_src. */
+/* Input of the threads of a run. Forward: src, rois, dst. Backward: diff_dst, rois, perhaps src,
+ * diff_src. */
 typedef struct cr_roi_job {
   cr_roi_extents e;
   double scale;
@@ -124,7 +124,7 @@ static inline cr_roi_job cr_roi_job_of(const cr_call *call, int map, int result)
     job.dst = cr_as_reals(call->buffer, result);
   } else {
     job.diff_dst = cr_as_reals(call->buffer, result);
-    job.src = cr_as_reals(call->buffer, 2);
+    if (map > 2) job.src = cr_as_reals(call->buffer, 2);
     job.diff_src = cr_as_reals(call->buffer, map);
   }
   return job;
@@ -165,6 +165,79 @@ static inline crema_status cr_roi_run(const cr_call *call, const cr_roi_job *job
     }
   }
   return CREMA_OK;
+}
+
+/* ---- spans of cells ---------------------------------------------------------- */
+
+/* Cell `index` of `cells` of the region's side from `low` to `high`. */
+typedef cr_roi_span cr_roi_span_fn(cr_real low, cr_real high, double scale, int64_t cells,
+                                   int64_t index, int64_t extent);
+
+static inline size_t cr_roi_spans_bytes(const cr_roi_extents *e) {
+  return (size_t)(e->regions * (e->rows + e->columns)) * sizeof(cr_roi_span);
+}
+
+/* The spans of region r, a table: of each row of cells, then of each column. */
+static inline cr_roi_span *cr_roi_spans_of(const cr_roi_job *j, int64_t r) {
+  return (cr_roi_span *)j->table + r * (j->e.rows + j->e.columns);
+}
+
+static inline crema_status cr_roi_fill_spans(const cr_roi_job *j, cr_roi_span_fn *span_of) {
+  const cr_roi_extents *e = &j->e;
+  CR_TRY(cr_roi_check_images(e, j->rois));
+  for (int64_t r = 0; r < e->regions; ++r) {
+    const cr_real *roi = j->rois + 5 * r;
+    cr_roi_span *y = cr_roi_spans_of(j, r), *x = y + e->rows;
+    for (int64_t i = 0; i < e->rows; ++i) {
+      y[i] = span_of(roi[2], roi[4], j->scale, e->rows, i, e->height);
+    }
+    for (int64_t i = 0; i < e->columns; ++i) {
+      x[i] = span_of(roi[1], roi[3], j->scale, e->columns, i, e->width);
+    }
+  }
+  return CREMA_OK;
+}
+
+/* ---- blocks of an image's channels -------------------------------------------- */
+
+/* A cell of a region.
+ * map: the source, if the job has one.
+ * sums, backward only: the gradients of the map's positions so far.
+ * line: the result; backward its gradient, which may be overwritten. */
+typedef struct cr_roi_place {
+  int64_t region, row, column;
+  const cr_roi_line *map;
+  cr_roi_line *sums, *line;
+} cr_roi_place;
+
+typedef void cr_roi_pool_fn(const cr_roi_job *job, const cr_roi_place *cell);
+
+/* Lines of a block: a result's cells, and `maps` maps. */
+static inline int64_t cr_roi_block_lines(const cr_roi_extents *e, int maps) {
+  return e->rows * e->columns + maps * e->height * e->width;
+}
+
+/* A task whose group is an image: pools all cells of the image's regions, or adds up their
+ * gradients. */
+CR_INLINE void cr_roi_block(const cr_roi_job *j, int64_t image, int64_t first, cr_roi_line *lines,
+                            cr_roi_pool_fn *pool) {
+  const cr_roi_extents *e = &j->e;
+  const int64_t plane = e->height * e->width, cells = e->rows * e->columns;
+  const int64_t planes = cr_roi_planes(e->channels, first);
+  const int64_t at = (image * e->channels + first) * plane;
+  cr_roi_line *sums = lines + cells, *map = j->diff_src != NULL ? sums + plane : sums;
+  if (j->src != NULL) cr_roi_to_lines(planes, plane, plane, j->src + at, map);
+  if (j->diff_src != NULL) memset(sums, 0, (size_t)plane * sizeof *sums);
+  for (int64_t r = 0; r < e->regions; ++r) {
+    if ((int64_t)j->rois[5 * r] != image) continue;
+    const int64_t value = (r * e->channels + first) * cells;
+    if (j->diff_dst != NULL) cr_roi_to_lines(planes, cells, cells, j->diff_dst + value, lines);
+    for (int64_t i = 0; i < cells; ++i) {
+      pool(j, &(cr_roi_place){r, i / e->columns, i % e->columns, map, sums, &lines[i]});
+    }
+    if (j->dst != NULL) cr_roi_to_planes(planes, cells, cells, lines, j->dst + value);
+  }
+  if (j->diff_src != NULL) cr_roi_to_planes(planes, plane, plane, sums, j->diff_src + at);
 }
 
 #endif

@@ -10,25 +10,24 @@ static int64_t taps_of(const cr_roi_extents *e, int ratio) {
          cr_roi_most_taps(e->width, e->columns, ratio);
 }
 
-static cr_roi_side side_of(const cr_roi_job *j, int64_t r, bool columns) {
-  const cr_roi_extents *e = &j->e;
-  const int64_t taps = taps_of(e, j->ratio);
-  cr_roi_weight *all = j->table;
-  int64_t *first = (int64_t *)(all + e->regions * taps) + r * (e->rows + e->columns + 2);
-  if (!columns) return (cr_roi_side){all + r * taps, first};
-  return (cr_roi_side){all + r * taps + cr_roi_most_taps(e->height, e->rows, j->ratio),
-                       first + e->rows + 1};
+/* The table: two sides of each region, rows then columns; their taps; their first taps. */
+static cr_roi_side *sides_of(const cr_roi_job *j, int64_t r) {
+  return (cr_roi_side *)j->table + 2 * r;
 }
 
 static cr_roi_space space_of(const cr_roi_extents *e, int ratio) {
-  const int64_t taps = taps_of(e, ratio), firsts = e->rows + e->columns + 2;
-  return (cr_roi_space){(size_t)e->regions * ((size_t)taps * sizeof(cr_roi_weight) +
-                                              (size_t)firsts * sizeof(int64_t)),
-                        e->height * e->width + e->rows * e->columns};
+  const size_t taps = (size_t)taps_of(e, ratio), firsts = (size_t)(e->rows + e->columns + 2);
+  return (cr_roi_space){
+      (size_t)e->regions *
+          (2 * sizeof(cr_roi_side) + taps * sizeof(cr_roi_weight) + firsts * sizeof(int64_t)),
+      cr_roi_block_lines(e, 1)};
 }
 
 static crema_status fill_table(const cr_roi_job *j) {
   const cr_roi_extents *e = &j->e;
+  const int64_t taps = taps_of(e, j->ratio);
+  cr_roi_weight *tap = (cr_roi_weight *)sides_of(j, e->regions);
+  int64_t *first = (int64_t *)(tap + e->regions * taps);
   CR_TRY(cr_roi_check_images(e, j->rois));
   for (int64_t r = 0; r < e->regions; ++r) {
     const cr_real *roi = j->rois + 5 * r;
@@ -38,72 +37,52 @@ static crema_status fill_table(const cr_roi_job *j) {
       return cr_fail(CREMA_E_RANGE, "region %lld would take %lld x %lld samples for each value",
                      (long long)r, (long long)y.count, (long long)x.count);
     }
-    cr_roi_side rows = side_of(j, r, false), columns = side_of(j, r, true);
-    cr_roi_fill_side(y, e->rows, e->height, &rows);
-    cr_roi_fill_side(x, e->columns, e->width, &columns);
+    cr_roi_side *side = sides_of(j, r);
+    side[0] = (cr_roi_side){tap, first};
+    side[1] =
+        (cr_roi_side){tap + cr_roi_most_taps(e->height, e->rows, j->ratio), first + e->rows + 1};
+    cr_roi_fill_side(y, e->rows, e->height, &side[0]);
+    cr_roi_fill_side(x, e->columns, e->width, &side[1]);
+    tap += taps;
+    first += e->rows + e->columns + 2;
   }
   return CREMA_OK;
 }
 
-CR_INLINE void sum_cell(const cr_roi_side *y, const cr_roi_side *x, int64_t i, int64_t k,
-                        int64_t width, const cr_roi_line *map, cr_roi_line *out) {
+CR_INLINE void pool_cell(const cr_roi_job *j, const cr_roi_place *cell) {
+  const cr_roi_side *side = sides_of(j, cell->region), y = side[0], x = side[1];
+  const cr_roi_weight *from = x.taps + x.first[cell->column];
+  const cr_roi_weight *to = x.taps + x.first[cell->column + 1];
   cr_roi_line sum = {0};
-  for (const cr_roi_weight *v = y->taps + y->first[i]; v < y->taps + y->first[i + 1]; ++v) {
-    const cr_roi_line *row = map + v->at * width;
+  for (int64_t t = y.first[cell->row]; t < y.first[cell->row + 1]; ++t) {
+    const cr_roi_line *row = cell->map + y.taps[t].at * j->e.width;
     cr_roi_line of_row = {0};
-    for (const cr_roi_weight *h = x->taps + x->first[k]; h < x->taps + x->first[k + 1]; ++h) {
-      of_row += h->weight * row[h->at];
-    }
-    sum += v->weight * of_row;
+    for (const cr_roi_weight *h = from; h < to; ++h) of_row += h->weight * row[h->at];
+    sum += y.taps[t].weight * of_row;
   }
-  *out = sum;
+  *cell->line = sum;
 }
 
 /* Adds the cell's gradient to the positions that it is a mean of. */
-CR_INLINE void give_cell(const cr_roi_side *y, const cr_roi_side *x, int64_t i, int64_t k,
-                         int64_t width, const cr_roi_line *diff, cr_roi_line *sums) {
-  for (const cr_roi_weight *v = y->taps + y->first[i]; v < y->taps + y->first[i + 1]; ++v) {
-    const cr_roi_line of_row = v->weight * *diff;
-    cr_roi_line *row = sums + v->at * width;
-    for (const cr_roi_weight *h = x->taps + x->first[k]; h < x->taps + x->first[k + 1]; ++h) {
-      row[h->at] += h->weight * of_row;
-    }
+CR_INLINE void give_cell(const cr_roi_job *j, const cr_roi_place *cell) {
+  const cr_roi_side *side = sides_of(j, cell->region), y = side[0], x = side[1];
+  const cr_roi_weight *from = x.taps + x.first[cell->column];
+  const cr_roi_weight *to = x.taps + x.first[cell->column + 1];
+  for (int64_t t = y.first[cell->row]; t < y.first[cell->row + 1]; ++t) {
+    const cr_roi_line of_row = y.taps[t].weight * *cell->line;
+    cr_roi_line *row = cell->sums + y.taps[t].at * j->e.width;
+    for (const cr_roi_weight *h = from; h < to; ++h) row[h->at] += h->weight * of_row;
   }
 }
 
 CR_CLONES static void forward_block(const cr_roi_job *j, int64_t image, int64_t first,
                                     cr_roi_line *lines) {
-  const cr_roi_extents *e = &j->e;
-  const int64_t plane = e->height * e->width, cells = e->rows * e->columns;
-  const int64_t planes = cr_roi_planes(e->channels, first);
-  cr_roi_line *map = lines, *result = lines + plane;
-  cr_roi_to_lines(planes, plane, plane, j->src + (image * e->channels + first) * plane, map);
-  for (int64_t r = 0; r < e->regions; ++r) {
-    if ((int64_t)j->rois[5 * r] != image) continue;
-    const cr_roi_side y = side_of(j, r, false), x = side_of(j, r, true);
-    for (int64_t i = 0; i < cells; ++i) {
-      sum_cell(&y, &x, i / e->columns, i % e->columns, e->width, map, &result[i]);
-    }
-    cr_roi_to_planes(planes, cells, cells, result, j->dst + (r * e->channels + first) * cells);
-  }
+  cr_roi_block(j, image, first, lines, pool_cell);
 }
 
 CR_CLONES static void backward_block(const cr_roi_job *j, int64_t image, int64_t first,
                                      cr_roi_line *lines) {
-  const cr_roi_extents *e = &j->e;
-  const int64_t plane = e->height * e->width, cells = e->rows * e->columns;
-  const int64_t planes = cr_roi_planes(e->channels, first);
-  cr_roi_line *sums = lines, *diff = lines + plane;
-  memset(sums, 0, (size_t)plane * sizeof *sums);
-  for (int64_t r = 0; r < e->regions; ++r) {
-    if ((int64_t)j->rois[5 * r] != image) continue;
-    const cr_roi_side y = side_of(j, r, false), x = side_of(j, r, true);
-    cr_roi_to_lines(planes, cells, cells, j->diff_dst + (r * e->channels + first) * cells, diff);
-    for (int64_t i = 0; i < cells; ++i) {
-      give_cell(&y, &x, i / e->columns, i % e->columns, e->width, &diff[i], sums);
-    }
-  }
-  cr_roi_to_planes(planes, plane, plane, sums, j->diff_src + (image * e->channels + first) * plane);
+  cr_roi_block(j, image, first, lines, give_cell);
 }
 
 static crema_status plan_roi(cr_plan *plan, int map, int result) {
