@@ -144,6 +144,17 @@ static void set_file(cr_error *error, const cr_where *where) {
   error->file_told = where->told;
 }
 
+crema_status cr_fail_more(crema_status code, const char *fmt, ...) {
+  if (code == CREMA_OK) return code;
+  char text[TEXT_MAX];
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(text, sizeof text, fmt, args);
+  va_end(args);
+  append_text(current.text, strlen(current.text), text);
+  return code;
+}
+
 crema_status cr_fail_where(crema_status code, const cr_where *where) {
   cr_error *error = &current;
   if (code == CREMA_OK) return code;

@@ -32,6 +32,10 @@ crema_status cr_fail_at_list(crema_status code, const cr_where *where, const cha
  * returns `code`. Does nothing when `code` is CREMA_OK. */
 crema_status cr_fail_in(crema_status code, const char *fmt, ...) CREMA_PRINTF(2, 3);
 
+/* Appends to the error text of the failure being passed on and returns `code`. Does nothing when
+ * `code` is CREMA_OK. */
+crema_status cr_fail_more(crema_status code, const char *fmt, ...) CREMA_PRINTF(2, 3);
+
 /* Adds a place to the failure being passed on and returns `code`. A known layer or blob stays, as
  * it is nearer to the cause; a file is put in front of the text. Does nothing when `code` is
  * CREMA_OK. */

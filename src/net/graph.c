@@ -320,7 +320,8 @@ static crema_status shape_layer(cr_net_build *build, int index) {
   CR_TRY(cr_layer_check_in_place(self, layer->bottom, layer->top));
   const cr_layer *root = NULL;
   CR_TRY(find_root(build, index, &root));
-  CR_TRY(cr_layer_setup(self, root, layer->bottom, layer->top));
+  crema_status status = cr_layer_setup(self, root, layer->bottom, layer->top);
+  if (status != CREMA_OK) return cr_net_show_bottoms(net, index, status);
   if (net->param->layer[index]->n_param > (size_t)self->params) {
     return cr_net_fail_layer(net->param->layer[index], CREMA_E_ARGUMENT,
                              "%zu param entries are given, but the layer has %d parameters",
@@ -329,7 +330,8 @@ static crema_status shape_layer(cr_net_build *build, int index) {
   CR_TRY(pin_statistics(build, index));
   CR_TRY(take_inline_blobs(net, index));
   apply_fusion(build, index);
-  if (kind->reshape != NULL) CR_TRY(kind->reshape(self, layer->bottom, layer->top));
+  if (kind->reshape != NULL) status = kind->reshape(self, layer->bottom, layer->top);
+  if (status != CREMA_OK) return cr_net_show_bottoms(net, index, status);
   cr_net_note_shapes(layer);
   for (int j = 0; j < self->tops; ++j) {
     char text[256];

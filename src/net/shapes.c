@@ -22,7 +22,8 @@ static crema_status follow_shapes(crema_net *net, cr_net_layer *layer) {
   while (j < blobs && cr_blob_is_as_seen(cr_net_layer_blob(layer, j), &layer->seen[j])) ++j;
   if (j == blobs) return CREMA_OK;
   if (self->kind->reshape != NULL) {
-    CR_TRY(self->kind->reshape(self, layer->bottom, layer->top));
+    crema_status status = self->kind->reshape(self, layer->bottom, layer->top);
+    if (status != CREMA_OK) return cr_net_show_bottoms(net, (int)(layer - net->layer), status);
   }
   cr_net_note_shapes(layer);
   net->parts_moved = true;

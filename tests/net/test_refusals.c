@@ -58,6 +58,18 @@ TEST(unknown_type) {
          WORDS("layer 'r'"));
 }
 
+/* Shapes that do not fit name all bottoms as the text does, not as the splits do. */
+TEST(bottoms_of_other_shapes) {
+  refuse(
+      "layer { name: 'in' type: 'Input' top: 'a' top: 'b' input_param {\n"
+      "  shape { dim: 2 dim: 3 } shape { dim: 2 dim: 4 } } }\n"
+      "layer { name: 'r' type: 'ReLU' bottom: 'a' top: 'r' }\n"
+      "layer { name: 'loss' type: 'EuclideanLoss' bottom: 'a' bottom: 'b' top: 'loss' }",
+      CREMA_E_SHAPE,
+      WORDS("layer 'loss' (EuclideanLoss)",
+            "; the bottoms are 'a' of shape 2 3 (6), 'b' of shape 2 4 (8)"));
+}
+
 TEST(duplicate_top) {
   refuse(DATA
          "layer { name: 'r' type: 'ReLU' bottom: 'data' top: 'y' }\n"

@@ -47,6 +47,39 @@ crema_status cr_net_blame_layer(const cr_layer *layer, crema_status code) {
   return cr_fail_where(code, &where);
 }
 
+/* Whether the net has inserted the layer: the names of its tops begin with the bottom's name. */
+static bool is_inserted(const Caffe__LayerParameter *param) {
+  if (param->n_bottom != 1 || param->n_top == 0) return false;
+  const size_t size = strlen(param->bottom[0]);
+  return strncmp(param->top[0], param->bottom[0], size) == 0 &&
+         strstr(param->top[0] + size, "_split_") != NULL;
+}
+
+/* The name in the net's text of a layer's bottom, which may be the top of a split. */
+static const char *bottom_name(const crema_net *net, int index, int bottom) {
+  const char *name = net->layer[index].layer->param->bottom[bottom];
+  for (int i = index - 1; i >= 0; --i) {
+    const Caffe__LayerParameter *param = net->param->layer[i];
+    for (size_t j = 0; is_inserted(param) && j < param->n_top; ++j) {
+      if (strcmp(param->top[j], name) == 0) return param->bottom[0];
+    }
+  }
+  return name;
+}
+
+crema_status cr_net_show_bottoms(const crema_net *net, int index, crema_status code) {
+  const cr_net_layer *layer = &net->layer[index];
+  const int bottoms = (int)layer->layer->param->n_bottom;
+  if (code != CREMA_E_SHAPE || bottoms < 2) return code;
+  for (int j = 0; j < bottoms && j < layer->layer->bottoms; ++j) {
+    char text[256];
+    (void)cr_fail_more(code, "%s '%.100s' of shape %s", j == 0 ? "; the bottoms are" : ",",
+                       bottom_name(net, index, j),
+                       crema_shape_text(&layer->bottom[j]->shape, text, sizeof text));
+  }
+  return code;
+}
+
 crema_status cr_net_allocate(cr_arena *arena, void *out, size_t count, size_t width) {
   void *memory = NULL;
   CR_TRY(cr_fail_in(cr_arena_alloc(arena, count * width, &memory), "the net's graph"));

@@ -16,6 +16,9 @@ crema_status cr_net_fail_in_layer(const Caffe__LayerParameter *param, crema_stat
 /* Has crema_error_layer name the layer of a failure whose text names it already. */
 crema_status cr_net_blame_layer(const cr_layer *layer, crema_status code);
 
+/* Appends the names and shapes of a layer's bottoms to CREMA_E_SHAPE if there are two or more. */
+crema_status cr_net_show_bottoms(const crema_net *net, int index, crema_status code);
+
 /* Adds the layer to a failure in a pass, and for crema_error_file and crema_error_line where the
  * net's file has it, unless a file is to blame already. */
 crema_status cr_net_fail_in_pass(const crema_net *net, int index, crema_status code);
