@@ -331,6 +331,8 @@ static crema_status run_planned(cr_op *op, const cr_op_slot *slot, crema_context
   }
   if (status == CREMA_OK && watched) status = cr_watch_clock(context, &at[2]);
   status = end_hold(op, p, context, tensor, status);
+  if (status == CREMA_E_RANGE)
+    return status; /* of the caller's values: the kernel explains nothing */
   if (status != CREMA_OK) return cr_fail_in(status, "op %s", cr_op_kernel_name(op));
   if (watched) report_run(p, context, at);
   for (int i = 0; i < op->desc->args; ++i) {

@@ -318,9 +318,12 @@ PLAN_TEST(a_failure_to_open_names_the_op) {
 
 PLAN_TEST(a_failed_run_names_the_op) {
   example e = open_unary();
-  now.runs[0] = CREMA_E_RANGE;
-  assert_int_equal(run_unary(&e), CREMA_E_RANGE);
+  now.runs[0] = CREMA_E_DEVICE;
+  assert_int_equal(run_unary(&e), CREMA_E_DEVICE);
   assert_string_equal(crema_error_text(), "op a: kernel 0 fails");
+  now.runs[0] = CREMA_E_RANGE; /* values of the caller */
+  assert_int_equal(run_unary(&e), CREMA_E_RANGE);
+  assert_string_equal(crema_error_text(), "kernel 0 fails");
   assert_int_equal(now.entered, now.left);
   now.runs[0] = CREMA_OK;
   assert_int_equal(run_unary(&e), CREMA_OK);

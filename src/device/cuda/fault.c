@@ -23,9 +23,12 @@ crema_status cr_cuda_fault_take(cr_cuda_fault *fault) {
       return cr_fail(CREMA_E_RANGE, "region %u would take %g samples along a side of each value",
                      position, (double)value);
     case CR_CUDA_FAULT_LABEL:
+      return cr_fail(CREMA_E_RANGE,
+                     "label %g at position %u of %" PRId64 " is outside 0..%" PRId64
+                     ": labels start at 0, and the scores have %" PRId64 " classes (num_output)",
+                     (double)value, position, found.count, found.limit - 1, found.limit);
     case CR_CUDA_FAULT_INDEX: break;
   }
-  return cr_fail(CREMA_E_RANGE, "%s %g at position %u of %" PRId64 " is outside 0..%" PRId64,
-                 found.kind == CR_CUDA_FAULT_LABEL ? "label" : "index", (double)value, position,
-                 found.count, found.limit - 1);
+  return cr_fail(CREMA_E_RANGE, "index %g at position %u of %" PRId64 " is outside 0..%" PRId64,
+                 (double)value, position, found.count, found.limit - 1);
 }
