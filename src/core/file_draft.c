@@ -326,7 +326,7 @@ crema_status cr_file_write(const char *path, const void *bytes, size_t size) {
 }
 
 static crema_status fail_exists(const char *target) {
-  return cr_fail(CREMA_E_EXISTS, "%s: exists already", target);
+  return cr_fail(CREMA_E_EXISTS, "%s: already exists; delete it or choose another name", target);
 }
 
 static void free_location(cr_file_location *location) {

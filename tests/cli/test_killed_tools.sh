@@ -111,12 +111,12 @@ done
 for backend in lmdb leveldb; do
   mkdir taken
   run convert_mnist -backend $backend "$images" "$labels" taken
-  expect_error "$backend: an empty folder of that name" "taken: exists already"
+  expect_error "$backend: an empty folder of that name" "taken: already exists"
   [ -d taken ] && [ "$(drafts taken)" -eq 0 ] || fail "$backend: the folder was touched"
   rmdir taken
   ln -s nowhere taken
   run convert_mnist -backend $backend "$images" "$labels" taken
-  expect_error "$backend: a link that leads nowhere" "taken: exists already"
+  expect_error "$backend: a link that leads nowhere" "taken: already exists"
   [ ! -e nowhere ] || fail "$backend: the link was followed"
   rm taken
 done

@@ -282,7 +282,7 @@ TEST(locations_are_renamed_as_the_system_can) {
     ok(cr_file_write(path_of("d"), "other", 5));
     renaming_new = (refused_call){.count = 1, .error = lacks[i / 2]};
     assert_int_equal(cr_file_location_end(&location, CREMA_OK), CREMA_E_EXISTS);
-    assert_error_is(path_of("d"), "exists already");
+    assert_error_is(path_of("d"), "already exists; delete it or choose another name");
     assert_holds("d", "other");
     remove_filled(false);
   }

@@ -208,7 +208,7 @@ run extract_features none.caffemodel features.prototxt pool pool.h5 2 hdf5
 expect_ok "extract_features to HDF5"
 [ -s pool.h5 ] || fail "no HDF5 file"
 run extract_features none.caffemodel features.prototxt pool pool.h5 2 hdf5
-expect_error "an output that exists" "pool.h5: exists already"
+expect_error "an output that exists" "pool.h5: already exists"
 rm -f full.h5
 (ulimit -f 8; exec "$crema" extract_features none.caffemodel features.prototxt data full.h5 40 hdf5) \
   >log 2>&1
