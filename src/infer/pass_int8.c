@@ -421,8 +421,8 @@ crema_status cr_pass_int8(cr_graph *graph) {
   }
   if (!scales) {
     return cr_fail(CREMA_E_ARGUMENT,
-                   "int8 needs a table of scales: crema calibrate makes one; and the net has "
-                   "no quantization_param");
+                   "int8 needs calibration scales: make a table with `crema calibrate` and give it "
+                   "with -table (the net has no quantization_param either)");
   }
   const cr_backend *backend = cr_cpu_device()->backend;
   if (backend->is_fast == NULL || !backend->is_fast(CREMA_I8)) {

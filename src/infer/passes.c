@@ -101,6 +101,12 @@ static crema_status check_name(const char *name) {
   return status;
 }
 
+/* A failure that the caller can correct does not name the pass. */
+static crema_status run(const cr_pass *pass, cr_graph *graph) {
+  crema_status status = pass->run(graph);
+  return status == CREMA_E_ARGUMENT ? status : cr_fail_in(status, "pass %s", pass->name);
+}
+
 crema_status cr_passes_run(cr_graph *graph, const char *const *without, size_t count) {
   for (size_t i = 0; i < count; ++i) CR_TRY(check_name(without[i]));
   for (size_t i = 0; i < cr_pass_count; ++i) {
@@ -108,7 +114,7 @@ crema_status cr_passes_run(cr_graph *graph, const char *const *without, size_t c
     bool off = false;
     for (size_t k = 0; k < count; ++k) off = off || strcmp(pass->name, without[k]) == 0;
     if (off) CR_TRY(cr_graph_tell(graph, pass->name, "switched off"));
-    else CR_TRY(cr_fail_in(pass->run(graph), "pass %s", pass->name));
+    else CR_TRY(run(pass, graph));
   }
   return CREMA_OK;
 }

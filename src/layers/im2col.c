@@ -51,12 +51,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   for (int i = 0; i < w->axes; ++i) {
     int64_t span = w->dilation[i] * (w->kernel[i] - 1) + 1;
     int64_t room = from->dim[s->axis + 1 + i] + 2 * w->pad[i] - span;
-    if (room < 0) {
-      return cr_layer_fail(
-          layer, CREMA_E_SHAPE,
-          "the kernel spans %lld positions of spatial axis %d, more than there are",
-          (long long)span, i);
-    }
+    if (room < 0) return cr_layer_fail_kernel(layer, w, i, from->dim[s->axis + 1 + i]);
     CR_TRY(cr_layer_multiply(layer, w->kernel[i], &to.dim[s->axis]));
     to.dim[s->axis + 1 + i] = room / w->stride[i] + 1;
   }

@@ -137,7 +137,6 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
 
 static crema_status top_shape(const cr_layer *layer, const crema_shape *from, crema_shape *to) {
   const pooling_state *s = layer->state;
-  char text[128];
   if (s->window.kernel[1] > 0 && s->window.kernel[0] > INT32_MAX / s->window.kernel[1]) {
     return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
                          "a kernel of %lld x %lld has too many elements",
@@ -149,13 +148,7 @@ static crema_status top_shape(const cr_layer *layer, const crema_shape *from, cr
     int64_t size = from->dim[2 + i], kernel = s->window.kernel[i];
     int64_t stride = s->window.stride[i], pad = s->window.pad[i];
     int64_t positions = cr_layer_pool_extent(size, kernel, stride, pad, padded, s->floor);
-    if (positions < 1 || size < 1) {
-      return cr_layer_fail(layer, CREMA_E_SHAPE,
-                           "a kernel of %lld with pad %lld does not fit into spatial axis %d of "
-                           "shape %s",
-                           (long long)kernel, (long long)pad, i,
-                           crema_shape_text(from, text, sizeof text));
-    }
+    if (positions < 1 || size < 1) return cr_layer_fail_kernel(layer, &s->window, i, size);
     to->dim[2 + i] = positions;
   }
   return crema_shape_check(to);

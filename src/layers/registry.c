@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "core/buffer.h"
 #include "core/did_you_mean.h"
 #include "core/fail.h"
 #include "layers/common/custom_layer.h"
@@ -26,28 +25,28 @@ const char *const *cr_layer_class_names(size_t *count) {
   return class_names;
 }
 
-/* The failure of a look-up: nearest name and all names. */
+/* The failure of a look-up: the nearest name, or else where the names are listed. */
 static crema_status unknown_type(const char *type) {
   if (strcmp(type, "Python") == 0) {
     return cr_fail(CREMA_E_UNSUPPORTED,
                    "layers of type 'Python' run code in Python: the net must be loaded from there, "
                    "with `import caffe`");
   }
-  cr_buffer known = {0};
+  if (type[0] == '\0') {
+    return cr_fail(CREMA_E_UNKNOWN_NAME,
+                   "the layer has no type; it needs one, such as type: \"ReLU\"");
+  }
   size_t count = 0;
   const char *const *name = cr_layer_class_names(&count);
   const char *nearest = cr_did_you_mean(type, name, count);
-  crema_status status = CREMA_OK;
-  for (size_t i = 0; i < count && status == CREMA_OK; ++i) {
-    status = cr_buffer_print(&known, "%s%s", i ? ", " : "", name[i]);
+  if (nearest != NULL) {
+    return cr_fail(CREMA_E_UNKNOWN_NAME, "unknown layer type '%.200s'; did you mean '%s'?", type,
+                   nearest);
   }
-  if (status == CREMA_OK) {
-    status = cr_fail(CREMA_E_UNKNOWN_NAME, "unknown layer type '%.200s'%s%s%s; known types: %s",
-                     type, nearest ? " (did you mean '" : "", nearest ? nearest : "",
-                     nearest ? "'?)" : "", known.data);
-  }
-  cr_buffer_free(&known);
-  return status;
+  return cr_fail(CREMA_E_UNKNOWN_NAME,
+                 "unknown layer type '%.200s'; known types: %s, %s, %s, ... (%zu; `crema layers` "
+                 "lists them)",
+                 type, name[0], name[1], name[2], count);
 }
 
 crema_status cr_layer_class_find(const char *type, const cr_layer_class **out) {

@@ -4,8 +4,8 @@
 
 #include "layers/common/layer.h"
 
-/* Finds the class for a type name. Errors: CREMA_E_UNKNOWN_NAME with the nearest name and the
- * list of known types. */
+/* Finds the class for a type name. Errors: CREMA_E_UNKNOWN_NAME with the nearest name or
+ * some known types. */
 crema_status cr_layer_class_find(const char *type, const cr_layer_class **out) CREMA_MUST_USE;
 
 /* The class for a layer's description: by its type, or for type "Plugin" from the shared object

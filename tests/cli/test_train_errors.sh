@@ -28,11 +28,11 @@ run train -solver good.prototxt
 expect_ok "the net that the rest of this test spoils"
 
 refuse "syntax error" 's/top: "ip1"$/top "ip1"/' "net.prototxt:8:"
-refuse "unknown layer" 's/"InnerProduct"/"InnerProdukt"/' "InnerProdukt" "InnerProduct"
+refuse "unknown layer" 's/"InnerProduct"/"InnerProdukt"/' "InnerProdukt'; did you mean 'InnerProduct'?"
 refuse "unknown field" 's/num_output: 10/num_outputs: 10/' "num_outputs" "num_output"
 refuse "bottom that no layer makes" 's/bottom: "ip2" bottom/bottom: "ipp2" bottom/' "ipp2" "loss" "ip2"
 refuse "no database" 's/"mnist_lmdb"/"no_lmdb"/' "no_lmdb"
-refuse "label out of range" 's/num_output: 10/num_output: 5/' "label" "loss"
+refuse "label out of range" 's/num_output: 10/num_output: 5/' "label" "loss" "labels start at 0, and the scores have 5 classes"
 refuse "crop too large" 's/crop_size: 24/crop_size: 29/' "29" "28"
 
 refuse_solver "no net" 's/net: "net.prototxt"//' "good.prototxt" "net"
@@ -114,7 +114,9 @@ for layer in Data:data ImageData:image_data HDF5Data:hdf5_data WindowData:window
       *) sed -i 's/batch_size/source: "mnist_lmdb" &/' batch.prototxt ;;
     esac
     run time -model batch.prototxt
-    expect_error "$layer, batch_size $size" "layer 'in'" "${layer#*:}_param" "1 to 2147483647"
+    wanted="batch_size is required"
+    case $layer:$size in *:4000000000) wanted="1 to 2147483647" ;; MemoryData*) wanted="batch_size" ;; esac
+    expect_error "$layer, batch_size $size" "layer 'in'" "${layer#*:}_param" "$wanted"
   done
 done
 

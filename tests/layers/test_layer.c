@@ -31,10 +31,12 @@ TEST(s2_16_unknown_types_are_told_the_known_ones) {
   assert_fails(cr_layer_class_find("Convolutoin", &kind), CREMA_E_UNKNOWN_NAME,
                "unknown layer type 'Convolutoin'");
   assert_error_has("did you mean 'Convolution'?");
-  for (size_t i = 0; i < count; ++i) assert_error_has(names[i]);
-  assert_int_equal(cr_layer_class_find("", &kind), CREMA_E_UNKNOWN_NAME);
-  assert_int_equal(cr_layer_class_find("@@@@@@@@@@", &kind), CREMA_E_UNKNOWN_NAME);
+  assert_null(strstr(crema_error_text(), "known types"));
+  assert_fails(cr_layer_class_find("", &kind), CREMA_E_UNKNOWN_NAME, "the layer has no type");
+  assert_fails(cr_layer_class_find("@@@@@@@@@@", &kind), CREMA_E_UNKNOWN_NAME, "known types: ");
   assert_null(strstr(crema_error_text(), "did you mean"));
+  for (size_t i = 0; i < 3 && i < count; ++i) assert_error_has(names[i]);
+  assert_error_has("`crema layers` lists them");
   assert_fails(cr_layer_class_find("Python", &kind), CREMA_E_UNSUPPORTED,
                "layers of type 'Python'");
 }

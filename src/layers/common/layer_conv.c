@@ -216,16 +216,9 @@ crema_status cr_layer_conv_extent(const cr_layer *layer, const crema_shape *from
                                   int64_t *out) {
   const cr_layer_conv *s = layer->state;
   const cr_window *w = &s->window;
-  char text[128];
   int64_t span = w->dilation[i] * (w->kernel[i] - 1) + 1;
   int64_t room = from->dim[s->axis + 1 + i] + 2 * w->pad[i] - span;
-  if (room < 0) {
-    return cr_layer_fail(layer, CREMA_E_SHAPE,
-                         "the kernel spans %lld positions of spatial axis %d, more than the padded "
-                         "input has, shape %s, pad %lld",
-                         (long long)span, i, crema_shape_text(from, text, sizeof text),
-                         (long long)w->pad[i]);
-  }
+  if (room < 0) return cr_layer_fail_kernel(layer, w, i, from->dim[s->axis + 1 + i]);
   *out = room / w->stride[i] + 1;
   return CREMA_OK;
 }

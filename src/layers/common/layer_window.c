@@ -1,5 +1,7 @@
 #include "layers/common/layer_window.h"
 
+#include <stdio.h>
+
 #include "core/fail.h"
 
 /* One field in its two spellings. */
@@ -105,4 +107,19 @@ int64_t cr_layer_pool_extent(int64_t size, int64_t kernel, int64_t stride, int64
   int64_t positions = steps + 1;
   if (padded && (positions - 1) * stride >= size + pad) --positions;
   return positions;
+}
+
+crema_status cr_layer_fail_kernel(const cr_layer *layer, const cr_window *window, int axis,
+                                  int64_t size) {
+  static const char *const sides[] = {"height", "width"};
+  char side[32], dilation[48] = "";
+  snprintf(side, sizeof side, "extent %d", axis);
+  if (window->axes == 2) snprintf(side, sizeof side, "%s", sides[axis]);
+  if (window->dilation[axis] > 1) {
+    snprintf(dilation, sizeof dilation, " with dilation %lld", (long long)window->dilation[axis]);
+  }
+  return cr_layer_fail(layer, CREMA_E_SHAPE,
+                       "kernel %s %lld%s exceeds input %s %lld + 2*%lld padding", side,
+                       (long long)window->kernel[axis], dilation, side, (long long)size,
+                       (long long)window->pad[axis]);
 }

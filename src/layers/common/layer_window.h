@@ -18,4 +18,9 @@ crema_status cr_layer_read_window(const cr_layer *layer, const Caffe__Convolutio
 int64_t cr_layer_pool_extent(int64_t size, int64_t kernel, int64_t stride, int64_t pad, bool padded,
                              bool floor);
 
+/* Fails with CREMA_E_SHAPE: along spatial axis `axis` of `window` the kernel exceeds the input of
+ * `size` with its padding. */
+crema_status cr_layer_fail_kernel(const cr_layer *layer, const cr_window *window, int axis,
+                                  int64_t size);
+
 #endif

@@ -10,6 +10,10 @@
 
 crema_status cr_layer_check_batch(const cr_layer *layer, const char *message, uint32_t batch_size) {
   if (batch_size >= 1 && batch_size <= INT32_MAX) return CREMA_OK;
+  if (batch_size == 0) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                         "%s: batch_size is required, as in batch_size: 64", message);
+  }
   return cr_layer_fail(layer, CREMA_E_ARGUMENT, "%s: batch_size must be 1 to %d, found %" PRIu32,
                        message, INT32_MAX, batch_size);
 }
