@@ -1,5 +1,5 @@
-# Shared by the examples: sourced. All that an example makes is put into the folder WORK, by default
-# build/examples/NAME; $here is the example's own folder.
+# Code that the examples source. An example writes its files to the folder WORK, by default build/examples/NAME. $here
+# is the folder of the example.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -11,7 +11,7 @@ work=${WORK:-$root/build/examples/$(basename "$here")}
 mkdir -p "$work"
 work=$(cd "$work" && pwd)
 
-# take FILE...: copies of these, under the names that they have in the sources.
+# take FILE...: copies these files, under their names in the sources.
 take() {
   for name; do
     mkdir -p "$(dirname "$work/$name")"
@@ -26,7 +26,7 @@ make_once() {
   [ -e "$work/$database" ] || "$crema" "$@"
 }
 
-# draw_boxes TRAIN TEST: databases of so many pictures of rectangles and discs, with their boxes.
+# draw_boxes TRAIN TEST: makes databases of TRAIN and TEST images of rectangles and discs, with their boxes.
 draw_boxes() {
   for part in "train:$1:1" "test:$2:2"; do
     name=${part%%:*}

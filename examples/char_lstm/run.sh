@@ -1,6 +1,6 @@
 #!/bin/sh
-# Trains an LSTM to tell the next letter of a text: run.sh [flags of crema train]. TEXT names the files, separated
-# by blanks; by default they are the documents of the project.
+# Trains an LSTM to predict the next letter of a text: run.sh [flags of crema train]. TEXT lists the files, separated
+# by blanks. The default is the documents of the project.
 . "$(dirname "$0")/../common.sh"
 if [ ! -e "$work/test_lmdb" ]; then
   # shellcheck disable=SC2086

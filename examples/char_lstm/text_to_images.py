@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Makes gray pictures of a text, from which a net learns to tell the next letter.
+"""Converts text to gray images, from which a net learns to predict the next letter.
 
 Usage: text_to_images.py FOLDER FILE... [-streams N] [-steps N]
 
-The text is cut into N streams that are read side by side. A picture holds `steps` letters of each stream, one
-column a stream, and below them, in as many rows again, the letters that follow. A pixel is a letter's number:
-0 for what is rare, then the letters of alphabet.txt in turn. The last tenth of the pictures is for tests:
-FOLDER/train.txt and FOLDER/test.txt list them in order.
+The text is divided into N streams that are read in parallel. Each image has one column per stream. Its first `steps`
+rows have letters of the streams. The next `steps` rows have the letter that follows each of them. A pixel is the
+number of a letter: 0 for a rare letter, else its line in alphabet.txt. The last tenth of the images is for tests.
+FOLDER/train.txt and FOLDER/test.txt list the images in order.
 """
 import argparse
 import collections
@@ -37,21 +37,21 @@ def main():
     number = {letter: index for index, letter in enumerate(common, 1)}
     codes = [number.get(letter, 0) for letter in text]
     length = (len(codes) - 1) // options.streams
-    pictures = length // options.steps
-    if pictures < 10:
+    images = length // options.steps
+    if images < 10:
         parser.error(f"{len(text)} letters are too few")
     options.folder.mkdir(parents=True, exist_ok=True)
     (options.folder / "alphabet.txt").write_text("".join(f"{letter!r}\n" for letter in common), encoding="utf-8")
     names = []
-    for picture in range(pictures):
+    for image in range(images):
         rows = []
         for shift in (0, 1):
             for step in range(options.steps):
-                at = picture * options.steps + step + shift
+                at = image * options.steps + step + shift
                 rows.append([codes[stream * length + at] for stream in range(options.streams)])
-        names.append(f"{picture:05}.png 0\n")
-        (options.folder / f"{picture:05}.png").write_bytes(png(rows))
-    tests = pictures // 10
+        names.append(f"{image:05}.png 0\n")
+        (options.folder / f"{image:05}.png").write_bytes(png(rows))
+    tests = images // 10
     (options.folder / "train.txt").write_text("".join(names[:-tests]))
     (options.folder / "test.txt").write_text("".join(names[-tests:]))
 

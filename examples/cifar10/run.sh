@@ -1,6 +1,6 @@
 #!/bin/sh
 # Trains a net on CIFAR-10: run.sh quick|full|resnet20 DATA [flags of crema train]
-# DATA is cifar-10-binary.tar.gz, or a folder of pictures of 32 x 32 pixels with lists train.txt and test.txt of them.
+# DATA is cifar-10-binary.tar.gz, or a folder of images of 32 x 32 pixels with the lists train.txt and test.txt.
 . "$(dirname "$0")/../common.sh"
 if [ $# -lt 2 ] || [ ! -e "$2" ]; then
   echo "run.sh: usage: run.sh quick|full|resnet20 DATA [flags of crema train]; DATA: cifar-10-binary.tar.gz of" \
@@ -15,8 +15,8 @@ set_of=examples/cifar10
 if [ ! -e "$work/$set_of/mean.binaryproto" ]; then
   mkdir -p "$work/$set_of"
   if [ ! -d "$data" ]; then
-    python3 "$here/unpack.py" "$data" "$work/pictures"
-    data=$work/pictures
+    python3 "$here/unpack.py" "$data" "$work/images"
+    data=$work/images
   fi
   for part in train test; do
     rm -rf "$work/$set_of/cifar10_${part}_lmdb"

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Turns the binary version of CIFAR-10 into PNG files and lists of them.
+"""Converts the binary version of CIFAR-10 to PNG files and lists of them.
 
 Usage: unpack.py cifar-10-binary.tar.gz FOLDER
 
 The archive is at https://www.cs.toronto.edu/~kriz/cifar.html. Writes FOLDER/train/N.png, FOLDER/test/N.png and the
-lists FOLDER/train.txt and FOLDER/test.txt. Nothing but Python is needed.
+lists FOLDER/train.txt and FOLDER/test.txt. It requires only Python.
 """
 import pathlib
 import struct
@@ -18,7 +18,7 @@ RECORD = 1 + 3 * PIXELS
 
 
 def png(planes):
-    """A PNG file of a red, a green and a blue plane."""
+    """Encodes a red, a green and a blue plane as a PNG file."""
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
     pixels = bytearray(3 * PIXELS)
@@ -50,7 +50,7 @@ def main():
                 lines[part].append(f"{path} {data[at]}\n")
     for part, text in lines.items():
         if not text:
-            sys.exit(f"{sys.argv[1]}: no pictures for {part}")
+            sys.exit(f"{sys.argv[1]}: no images for {part}")
         (folder / f"{part}.txt").write_text("".join(text))
 
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Trains LeNet on MNIST by several processes on this machine: lenet.sh [PROCESSES]. Run it where the
-# sources are, after `make run` has made the databases, or after build/mnist was filled otherwise.
+# Trains LeNet on MNIST with several processes on this machine: lenet.sh [PROCESSES]. Run it in the folder of the
+# sources, with the databases in build/mnist (`make run` makes them).
 set -eu
 cd "$(dirname "$0")/../.."
 

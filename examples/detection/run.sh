@@ -1,6 +1,6 @@
 #!/bin/sh
-# Draws pictures of rectangles and discs and trains a detector (SSD) from scratch: run.sh [flags of crema train]
-# TRAIN and TEST are how many pictures to draw.
+# Draws images of rectangles and discs and trains a detector (SSD) from scratch: run.sh [flags of crema train]
+# TRAIN and TEST are the numbers of images to draw.
 . "$(dirname "$0")/../common.sh"
 draw_boxes "${TRAIN:-2000}" "${TEST:-300}"
 cd "$work"

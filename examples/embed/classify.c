@@ -1,4 +1,4 @@
-/* Loads a network and names the best class of an image:
+/* Loads a network and prints the best class of an image:
  *   classify deploy.prototxt net.caffemodel image.jpg */
 #include <crema/crema.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Runs one compiled model in several threads, each with a session of its own:
+/* Runs one compiled model in several threads, each with its own session:
  *   threads deploy.prototxt net.caffemodel THREADS RUNS */
 #include <crema/crema.h>
 #include <pthread.h>
@@ -35,10 +35,10 @@ static void *work(void *user) {
   crema_session *session = NULL;
   crema_session_options options;
   crema_session_options_init(&options);
-  options.threads = 1; /* this program has threads of its own */
+  options.threads = 1; /* this program starts its own threads */
   j->status = crema_session_create(j->model, &options, &session);
   if (j->status == CREMA_OK) j->status = run(j, session);
-  /* The text of an error is one per thread. */
+  /* Each thread has its own error text. */
   if (j->status != CREMA_OK) fprintf(stderr, "threads: %s\n", crema_error_text());
   crema_session_destroy(session);
   return NULL;

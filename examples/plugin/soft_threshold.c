@@ -1,6 +1,6 @@
 /* A layer type in a shared object: y = sign(x) max(|x| - t, 0), with the threshold t in param_str.
  *
- * Build it against the headers alone, and name it in a prototxt or with -plugin:
+ * Build it with the headers only, and name it in a prototxt file or with -plugin:
  *
  *   cc -shared -fPIC -o soft_threshold.so soft_threshold.c
  *

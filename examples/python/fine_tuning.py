@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Fine-tuning: a net that knows the digits 0 to 4 learns 5 to 9, from 128 pictures in ten iterations. All its
-layers but the last begin with what they have learned; the last has another name, so that it begins anew.
+"""Fine-tuning: a net trained on the digits 0 to 4 learns 5 to 9, from 128 images in ten iterations. All layers
+except the last start from the trained weights. The last layer has a new name, so its weights are initialised.
 
 Usage: fine_tuning.py
 """
@@ -16,7 +16,7 @@ from learning_lenet import BATCH, read
 
 
 def net(last):
-    """A LeNet for five classes, as text; `last`: its last layer's name."""
+    """A LeNet for five classes, as text. `last` is the name of its last layer."""
     xavier = dict(type="xavier")
     n = caffe.NetSpec()
     n.data, n.label = L.Input(shape=[dict(dim=[BATCH, 1, 28, 28]), dict(dim=[BATCH])], ntop=2)
@@ -32,7 +32,7 @@ def net(last):
 
 
 def make_solver(folder, text):
-    """The solver of a net."""
+    """Creates the solver of a net."""
     with open(os.path.join(folder, "net.prototxt"), "w") as file:
         file.write(text)
     path = os.path.join(folder, "solver.prototxt")
@@ -42,50 +42,50 @@ def make_solver(folder, text):
     return caffe.SGDSolver(path)
 
 
-def train(solver, pictures, labels, iterations):
-    """Trains on the pictures, batch after batch; returns the losses."""
+def train(solver, images, labels, iterations):
+    """Trains on the images, batch by batch, and returns the losses."""
     losses = []
     for iteration in range(iterations):
-        chosen = np.arange(iteration * BATCH, (iteration + 1) * BATCH) % len(pictures)
-        solver.net.blobs["data"].data[...] = pictures[chosen]
+        chosen = np.arange(iteration * BATCH, (iteration + 1) * BATCH) % len(images)
+        solver.net.blobs["data"].data[...] = images[chosen]
         solver.net.blobs["label"].data[...] = labels[chosen]
         solver.step(1)
         losses.append(float(solver.net.blobs["loss"].data))
     return losses
 
 
-def accuracy(solver, pictures, labels):
-    """How many of the pictures are taken for what they are."""
+def accuracy(solver, images, labels):
+    """The fraction of the images that are classified correctly."""
     right = 0
-    for begin in range(0, len(pictures) - BATCH + 1, BATCH):
-        solver.net.blobs["data"].data[...] = pictures[begin:begin + BATCH]
+    for begin in range(0, len(images) - BATCH + 1, BATCH):
+        solver.net.blobs["data"].data[...] = images[begin:begin + BATCH]
         scores = solver.net.forward(end=list(solver.net.params)[-1])["score"]
         right += (scores.argmax(1) == labels[begin:begin + BATCH]).sum()
-    return right / (len(pictures) // BATCH * BATCH)
+    return right / (len(images) // BATCH * BATCH)
 
 
 def run():
-    """(losses, accuracy) of a net that is fine-tuned and of one that begins anew."""
-    pictures, labels = read("train")
-    test_pictures, test_labels = read("t10k")
+    """(losses, accuracy) of a fine-tuned net and of a net that is trained from scratch."""
+    images, labels = read("train")
+    test_images, test_labels = read("t10k")
     new, few = labels >= 5, 2 * BATCH
     test = test_labels >= 5
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         solver = make_solver(folder, net("digits_0_to_4"))
-        train(solver, pictures[~new], labels[~new], 100)
+        train(solver, images[~new], labels[~new], 100)
         solver.net.save(os.path.join(folder, "first.caffemodel"))
         for name in ("fine-tuned", "from scratch"):
             solver = make_solver(folder, net("digits_5_to_9"))
             if name == "fine-tuned":
                 solver.net.copy_from(os.path.join(folder, "first.caffemodel"))
-            losses = train(solver, pictures[new][:few], labels[new][:few] - 5, 10)
-            found[name] = losses, accuracy(solver, test_pictures[test][:640], test_labels[test][:640] - 5)
+            losses = train(solver, images[new][:few], labels[new][:few] - 5, 10)
+            found[name] = losses, accuracy(solver, test_images[test][:640], test_labels[test][:640] - 5)
     return found
 
 
 def main():
-    """Compares both."""
+    """Compares the two nets."""
     found = run()
     for name, (losses, right) in found.items():
         print("%-12s  loss %.3f after %d iterations, accuracy %.3f" % (name, losses[-1], len(losses), right))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Learning LeNet: the net is described in Python, the program hands over the pictures of MNIST, and looks at
-the accuracy while it trains.
+"""Learning LeNet: describes the net in Python, feeds it the images of MNIST and prints the accuracy during
+training.
 
 Usage: learning_lenet.py [ITERATIONS]
 """
@@ -20,13 +20,13 @@ BATCH = 64
 
 
 def read(kind):
-    """(pictures from 0 to 1, labels) of "train" or "t10k"."""
+    """(images with values from 0 to 1, labels) of "train" or "t10k"."""
     def values(name, offset):
         path = os.path.join(ROOT, "data", "mnist", "%s-%s.gz" % (kind, name))
         with gzip.open(path) as file:
             return np.frombuffer(file.read(), np.uint8, offset=offset)
-    pictures = values("images-idx3-ubyte", 16).reshape(-1, 1, 28, 28)
-    return pictures.astype(np.float32) / 255, values("labels-idx1-ubyte", 8)
+    images = values("images-idx3-ubyte", 16).reshape(-1, 1, 28, 28)
+    return images.astype(np.float32) / 255, values("labels-idx1-ubyte", 8)
 
 
 def lenet():
@@ -46,10 +46,10 @@ def lenet():
 
 
 def main():
-    """Trains, and prints the accuracy every 50 iterations."""
+    """Trains the net and prints the accuracy every 50 iterations."""
     iterations = int(sys.argv[1]) if len(sys.argv) > 1 else 150
-    pictures, labels = read("train")
-    test_pictures, test_labels = read("t10k")
+    images, labels = read("train")
+    test_images, test_labels = read("t10k")
     with tempfile.TemporaryDirectory() as folder:
         net, solver = os.path.join(folder, "net.prototxt"), os.path.join(folder, "solver.prototxt")
         with open(net, "w") as file:
@@ -62,7 +62,7 @@ def main():
 
     def feed():
         chosen = np.arange(BATCH) + BATCH * solver.iter
-        blobs["data"].data[...] = pictures[chosen % len(pictures)]
+        blobs["data"].data[...] = images[chosen % len(images)]
         blobs["label"].data[...] = labels[chosen % len(labels)]
     solver.add_callback(feed)
     accuracy = 0.0
@@ -70,7 +70,7 @@ def main():
         solver.step(50)
         right = 0
         for begin in range(0, 640, BATCH):
-            blobs["data"].data[...] = test_pictures[begin:begin + BATCH]
+            blobs["data"].data[...] = test_images[begin:begin + BATCH]
             scores = solver.net.forward(end="score")["score"]
             right += (scores.argmax(1) == test_labels[begin:begin + BATCH]).sum()
         accuracy = right / 640

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A loss written in Python: regression with the Euclidean loss, and the gradient that it needs.
+"""A loss written in Python: regression with the Euclidean loss and its gradient.
 
 Usage: loss_layer.py
 """
@@ -11,14 +11,14 @@ import numpy as np
 
 import caffe
 
-NET = """
+NET = '''
 layer { name: 'data' type: 'Input' top: 'x' top: 'y'
   input_param { shape { dim: 16 dim: 4 } shape { dim: 16 dim: 1 } } }
 layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'guess'
   inner_product_param { num_output: 1 weight_filler { type: 'xavier' } } }
 layer { name: 'loss' type: 'Python' bottom: 'guess' bottom: 'y' top: 'loss' loss_weight: 1
   python_param { module: 'loss_layer' layer: 'EuclideanLoss' } }
-"""
+'''
 
 
 class EuclideanLoss(caffe.Layer):
@@ -45,7 +45,7 @@ class EuclideanLoss(caffe.Layer):
 
 
 def main():
-    """Learns y = x w."""
+    """Learns the weights w of y = x w."""
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     wanted = np.array([1.0, -2, 3, 0.5], np.float32)
     draw = np.random.default_rng(2)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Draws pictures of rectangles and discs and trains a U-Net to tell each pixel's shape: run.sh [flags of crema
-# train]. TRAIN and TEST are how many pictures to draw.
+# Draws images of rectangles and discs and trains a U-Net to label each pixel's shape: run.sh [flags of crema
+# train]. TRAIN and TEST are the numbers of images to draw.
 . "$(dirname "$0")/../common.sh"
 for part in train:${TRAIN:-1000}:1 test:${TEST:-200}:2; do
   name=${part%%:*}

@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-"""Draws pictures of rectangles and discs, with their boxes and with maps of what each pixel is.
+"""Draws images of rectangles and discs, with their boxes and with label maps.
 
 Usage: draw_shapes.py FOLDER COUNT [-seed N] [-size N]
 
-Writes FOLDER/images/N.png, FOLDER/boxes/N.txt (lines LABEL LEFT TOP RIGHT BOTTOM in pixels), FOLDER/maps/N.png
-(0: background, 1: rectangle, 2: disc), and three lists: boxes.txt names images and boxes, images.txt
-and maps.txt name images and maps with the label 0. Nothing but Python is needed.
+Writes these files, and requires only Python:
+
+- FOLDER/images/N.png: the images
+- FOLDER/boxes/N.txt: lines of LABEL LEFT TOP RIGHT BOTTOM in pixels
+- FOLDER/maps/N.png: the label of each pixel (0: background, 1: rectangle, 2: disc)
+- FOLDER/boxes.txt: a list of images and their boxes
+- FOLDER/images.txt and FOLDER/maps.txt: lists of images and of maps, with the label 0
 """
 import argparse
 import pathlib
@@ -17,7 +21,7 @@ RECTANGLE, DISC = 1, 2
 
 
 def png(rows, width, channels):
-    """A PNG file of rows of bytes."""
+    """Encodes rows of bytes as a PNG file."""
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
     colour = {1: 0, 3: 2}[channels]
@@ -31,7 +35,7 @@ def overlap(a, b):
 
 
 def place(draw, size, taken):
-    """A label and a box that meets none of those taken; None when there is no room."""
+    """A label and a box that overlaps none of `taken`; None if there is no space."""
     for _ in range(20):
         label = draw.choice((RECTANGLE, DISC))
         width = draw.randint(size // 5, size // 2)
@@ -44,7 +48,7 @@ def place(draw, size, taken):
 
 
 def span(label, box, y):
-    """The pixels of row y that belong to the shape."""
+    """The first and the last column (exclusive) of the shape in row y."""
     left, top, right, bottom = box
     if label == RECTANGLE:
         return left, right
@@ -54,7 +58,7 @@ def span(label, box, y):
     return round(middle - half), round(middle + half)
 
 
-def picture(draw, size):
+def draw_image(draw, size):
     """Rows of pixels, rows of the map, and the shapes."""
     dark = [draw.randint(0, 110) for _ in range(3)]
     image = [bytearray(c + (noise & 15) for c, noise in zip(dark * size, draw.randbytes(3 * size)))
@@ -87,7 +91,7 @@ def main():
         (options.folder / name).mkdir(parents=True, exist_ok=True)
     lists = {"boxes": [], "images": [], "maps": []}
     for number in range(options.count):
-        image, labels, shapes = picture(draw, options.size)
+        image, labels, shapes = draw_image(draw, options.size)
         name = f"{number:05}"
         (options.folder / f"images/{name}.png").write_bytes(png(image, options.size, 3))
         (options.folder / f"maps/{name}.png").write_bytes(png(labels, options.size, 1))
