@@ -26,14 +26,13 @@ static void product_of_rows(const cr_gemm *g, int64_t i, int64_t j) {
 }
 
 void cr_ref_gemm(const cr_gemm *g) {
-  const bool parallel = g->m * g->n * g->k >= CR_REF_PARALLEL_MIN;
   if (g->b_transposed) {
-#pragma omp parallel for collapse(2) schedule(static) if (parallel)
+#pragma omp parallel for collapse(2) schedule(static) if (g->m * g->n * g->k >= CR_REF_PARALLEL_MIN)
     for (int64_t j = 0; j < g->n; ++j) {
       for (int64_t i = 0; i < g->m; ++i) product_of_rows(g, i, j);
     }
   } else {
-#pragma omp parallel for schedule(static) if (parallel)
+#pragma omp parallel for schedule(static) if (g->m * g->n * g->k >= CR_REF_PARALLEL_MIN)
     for (int64_t i = 0; i < g->m; ++i) product_row(g, i);
   }
 }
