@@ -200,14 +200,12 @@ static inline crema_status cr_roi_fill_spans(const cr_roi_job *j, cr_roi_span_fn
 
 /* ---- blocks of an image's channels -------------------------------------------- */
 
-/* A cell of a region.
- * map: the source, if the job has one.
- * sums, backward only: the gradients of the map's positions so far.
- * line: the result; backward its gradient, which may be overwritten. */
+/* A cell of a region. */
 typedef struct cr_roi_place {
   int64_t region, row, column;
-  const cr_roi_line *map;
-  cr_roi_line *sums, *line;
+  const cr_roi_line *map; /* the source, if the job has one */
+  cr_roi_line *sums;      /* backward: the gradients of the map's positions so far */
+  cr_roi_line *line;      /* the result; backward its gradient, which may be overwritten */
 } cr_roi_place;
 
 typedef void cr_roi_pool_fn(const cr_roi_job *job, const cr_roi_place *cell);
