@@ -61,6 +61,7 @@
   X(shuffle_u8_fast)        \
   X(shuffle_i8_fast)        \
   X(permute_fast)           \
+  X(arg_max_fast)           \
   X(affine_fwd_fast)        \
   X(quantize_fast)          \
   X(affine_int8_fast)       \
