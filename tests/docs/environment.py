@@ -28,10 +28,10 @@ def read_by(text):
 
 
 def log_flags():
-    """The log's flags, which the command also takes as GLOG_NAME."""
-    text = (ROOT / "tools/cli.c").read_text()
-    table = re.search(r"list_log_flags\(.*?\n}", text, re.S).group()
-    return {f"GLOG_{name}" for name in re.findall(r'\{"(\w+)",', table)}
+    """The log's flags, which the command also takes as GLOG_NAME: the table that has -minloglevel."""
+    text = "".join(path.read_text() for path in sorted((ROOT / "tools").glob("*.c")))
+    table = re.search(r'\{"minloglevel", CLI_.*?\};', text, re.S).group()
+    return {f"GLOG_{name}" for name in re.findall(r'\{"(\w+)", CLI_', table)}
 
 
 def faults(read, page, help_text):
