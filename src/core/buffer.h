@@ -29,8 +29,8 @@ void cr_buffer_clear(cr_buffer *buffer);
 /* Frees the memory and zeroes the struct. */
 void cr_buffer_free(cr_buffer *buffer);
 
-/* Hands over the bytes (NUL-terminated, to be freed by the caller) and zeroes the struct; NULL when
- * nothing was appended. */
+/* Returns the bytes, NUL-terminated, which the caller frees, and zeroes the struct. NULL if nothing
+ * was appended. */
 char *cr_buffer_take(cr_buffer *buffer);
 
 #endif

@@ -65,7 +65,7 @@ _Noreturn static void run(int fd, pid_t parent, cr_child_work *work, void *user,
     drop_files(fd);
     if (cr_child_send_to(fd, &ready, 1)) work(fd, user);
   }
-  /* _exit, because nothing that belongs to the host may be flushed, closed or torn down. */
+  /* _exit, because it must not flush, close or destroy anything of the host. */
   _exit(0);
 }
 
@@ -93,8 +93,8 @@ bool cr_child_send(cr_child *child, const void *bytes, size_t size) {
   return cr_child_send_to(child->fd, bytes, size);
 }
 
-/* Whether the child has computed since this was last asked, `seconds` ago. A little CPU time does
- * not count: the runtimes of some tools have a thread that wakes up from time to time. */
+/* Whether the child has computed since the last call, `seconds` ago. A little CPU time does not
+ * count: the runtimes of some tools have a thread that wakes up from time to time. */
 static bool has_worked(cr_child *child, unsigned seconds) {
   enum { LEAST = 2000000 /* nanoseconds per second */ };
   struct timespec before = child->used;

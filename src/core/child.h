@@ -31,11 +31,11 @@ typedef struct cr_child_limits {
 } cr_child_limits;
 
 /* Makes a child that does `work`, and waits until it has closed the files of this process. False,
- * with errno, where no process can be made. Used from one thread; the child ends with it. */
+ * with errno, if no process can be created. Used from one thread; the child ends with it. */
 bool cr_child_start(cr_child *out, cr_child_work *work, void *user, cr_child_limits limits);
 
-/* False when the child has ended or got stuck. It may wait for ever for a lock that another thread
- * of its parent held at the fork, or for a disk that is gone. */
+/* False when the child has ended or got stuck. It may wait forever for a lock that another thread
+ * of its parent held at the fork, or for a lost disk. */
 bool cr_child_send(cr_child *child, const void *bytes, size_t size);
 bool cr_child_receive(cr_child *child, void *bytes, size_t size);
 

@@ -2,7 +2,7 @@
 #ifndef CR_CORE_CLOCK_H
 #define CR_CORE_CLOCK_H
 
-/* Seconds since some fixed moment; never goes back. */
+/* Seconds since a fixed moment; monotonic. */
 double cr_clock_seconds(void);
 
 /* Sleeps at least `seconds`. */

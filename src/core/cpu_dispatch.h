@@ -10,8 +10,8 @@
  * loader asks, so they get one version.
  *
  * cr_fuses: true if the version that runs has fused multiply-adds, so that __builtin_fmaf is one
- * instruction. Write fused products out: the bits then do not depend on an element's place in a
- * vector, as they do if the compiler fuses by itself. */
+ * instruction. Write fused products explicitly. If the compiler chooses which products to fuse, the
+ * bits depend on an element's place in a vector. */
 #if defined __x86_64__ && defined __GNUC__ && !defined __clang__ && \
     !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
 #if __GNUC__ >= 12

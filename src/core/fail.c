@@ -24,7 +24,7 @@ static _Thread_local cr_error current;
 /* The text that crema_error_text last returned in this thread. */
 static _Thread_local char composed[TEXT_MAX];
 
-/* Appends as much of `more` as fits at `end`, with a NUL; returns the new end. */
+/* Appends `more`, truncated to the space at `end`, with a NUL; returns the new end. */
 static size_t append_text(char text[TEXT_MAX], size_t end, const char *more) {
   size_t size = strlen(more);
   if (size > TEXT_MAX - 1 - end) size = TEXT_MAX - 1 - end;

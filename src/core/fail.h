@@ -11,7 +11,7 @@
 /* Where a failure happened; NULL or 0: unknown. */
 typedef struct cr_where {
   const char *layer, *type; /* the layer's name and its type */
-  const char *blob;         /* never part of the text by itself */
+  const char *blob;         /* not part of the text */
   const char *field;        /* likewise: the field of a solver file that is to blame */
   const char *file;         /* the file to blame, or the name that messages give to a text */
   size_t line, column;      /* in `file`, from 1 on */
@@ -21,8 +21,8 @@ typedef struct cr_where {
 /* Sets the calling thread's error text and returns `code`. */
 crema_status cr_fail(crema_status code, const char *fmt, ...) CREMA_PRINTF(2, 3);
 
-/* The same with the place, which comes in front of the text: "<file>:<line>:<column>: layer
- * '<layer>' (<type>): ". */
+/* As cr_fail, with the place before the text: "<file>:<line>:<column>: layer '<layer>' (<type>): ".
+ */
 crema_status cr_fail_at(crema_status code, const cr_where *where, const char *fmt, ...)
     CREMA_PRINTF(3, 4);
 crema_status cr_fail_at_list(crema_status code, const cr_where *where, const char *fmt,

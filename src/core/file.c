@@ -63,8 +63,8 @@ typedef struct open_file {
   bool warned; /* that it takes long */
 } open_file;
 
-/* Waits until there is something to read or the writer is gone. Only pipes, terminals and other
- * devices make a reader wait. */
+/* Waits until data can be read or the writer has closed. Only pipes, terminals and other devices
+ * make a reader wait. */
 static crema_status wait_for(open_file *file) {
   enum { PATIENCE_MS = 1000 };
   struct pollfd one = {.fd = file->fd, .events = POLLIN};

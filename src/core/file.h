@@ -26,8 +26,8 @@ crema_status cr_file_limit(uint64_t usual, uint64_t *out) CREMA_MUST_USE;
 crema_status cr_file_fail_size(const char *path, uint64_t bytes, bool more, uint64_t limit);
 
 /* Appends the whole file, of at most CR_FILE_USUAL bytes, to `out`. Waits for the data of a pipe or
- * a terminal, with a warning when that takes long. Errors name the path: CREMA_E_NOT_FOUND when it
- * is not there, CREMA_E_RANGE when it is too large, CREMA_E_NO_MEMORY, CREMA_E_IO. */
+ * a terminal, with a warning when that takes long. Errors name the path: CREMA_E_NOT_FOUND,
+ * CREMA_E_RANGE for a file that is too large, CREMA_E_NO_MEMORY, CREMA_E_IO. */
 crema_status cr_file_read(const char *path, cr_buffer *out) CREMA_MUST_USE;
 /* The same with the limit `usual`. */
 crema_status cr_file_read_up_to(const char *path, uint64_t usual, cr_buffer *out) CREMA_MUST_USE;
@@ -64,11 +64,11 @@ crema_status cr_file_draft_write(cr_file_draft *draft, const void *bytes,
 crema_status cr_file_draft_flush(cr_file_draft *draft) CREMA_MUST_USE;
 
 /* Ends a draft that was begun: replaces the file when `content` is CREMA_OK, otherwise removes the
- * temporary file and passes `content` on. Errors: CREMA_E_IO; then nothing is left. */
+ * temporary file and passes `content` on. Errors: CREMA_E_IO, which leaves no file. */
 crema_status cr_file_draft_end(cr_file_draft *draft, crema_status content) CREMA_MUST_USE;
 
-/* Tries to make a draft of `path` without touching a file there, before long work whose result goes
- * there. Errors: as cr_file_draft_begin. */
+/* Checks that a draft of `path` can be created, before long work that will write to `path`. An
+ * existing file is not touched. Errors: as cr_file_draft_begin. */
 crema_status cr_file_draft_check(const char *path) CREMA_MUST_USE;
 
 /* A new file or folder that another library writes by name: next to `target`, named like a draft,
@@ -81,12 +81,12 @@ typedef struct cr_file_location {
 } cr_file_location;
 
 /* Makes an empty file or folder at out->path. Removes drafts of it that killed processes have left.
- * Errors name the target: CREMA_E_EXISTS when something is there, CREMA_E_IO, CREMA_E_NO_MEMORY. */
+ * Errors name the target: CREMA_E_EXISTS if the path exists, CREMA_E_IO, CREMA_E_NO_MEMORY. */
 crema_status cr_file_location_begin(const char *target, bool folder,
                                     cr_file_location *out) CREMA_MUST_USE;
 
 /* When `content` is CREMA_OK, flushes it and renames it to the target; otherwise removes it and
- * passes `content` on. Errors: CREMA_E_EXISTS, CREMA_E_IO; then nothing is left. */
+ * passes `content` on. Errors: CREMA_E_EXISTS, CREMA_E_IO, which leave no file. */
 crema_status cr_file_location_end(cr_file_location *location, crema_status content) CREMA_MUST_USE;
 
 /* Removes drafts of dead processes: files and folders that are named as above and whose path begins
@@ -105,11 +105,11 @@ bool cr_file_exists(const char *path);
  * so it cannot fail for lack of memory. */
 bool cr_file_is_in(const char *folder, const char *name, struct stat *info);
 
-/* Resolves `path` against the directory of `base_file` when it is relative and does not exist as
- * seen from the working directory. The result is to be freed. */
+/* Resolves `path` against the folder of `base_file` if it is relative and does not exist relative
+ * to the working directory. The caller frees the result. */
 crema_status cr_file_resolve(const char *base_file, const char *path, char **out) CREMA_MUST_USE;
-/* The same for an input: if it is missing, a warning names the folder above `base_file` that has
- * it. */
+/* As above, for an input file. If it is missing, a warning names the folder above `base_file` that
+ * has it. */
 crema_status cr_file_resolve_input(const char *base_file, const char *path,
                                    char **out) CREMA_MUST_USE;
 

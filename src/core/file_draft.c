@@ -44,7 +44,7 @@ static const char *or_here(const char *folder) {
   return folder[0] == '\0' ? "." : folder;
 }
 
-/* How many bytes of a name are kept in front of ".tmp.": not all of them when the whole would be
+/* The number of bytes of a name to keep before ".tmp.": fewer than all if the full name would be
  * too long. */
 static size_t kept_of(const char *folder, const char *name) {
   long longest = pathconf(or_here(folder), _PC_NAME_MAX);
@@ -96,8 +96,8 @@ bool cr_file_empty_folder(int folder) {
   return true;
 }
 
-/* Removes a draft of ours that is written neither by a process `pid` on this machine nor, in a
- * shared folder, by one on another. */
+/* Removes a draft whose writer is gone: neither process `pid` on this machine nor, in a shared
+ * folder, a process on a different machine writes it. */
 static bool remove_abandoned(int folder, const char *name, long pid) {
   if (kill((pid_t)pid, 0) == 0 || errno != ESRCH) return false;
   int fd = cr_io_open_at(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
@@ -189,7 +189,7 @@ out:
   return status;
 }
 
-/* Allocates nothing, because the file has its name already. `path` is as before afterwards. */
+/* Allocates no memory, because the file already has its name. `path` is as before afterwards. */
 static crema_status flush_directory_of(char *path) {
   crema_status status = CREMA_OK;
   char *name = strrchr(path, '/') == NULL ? NULL : strrchr(path, '/') + 1;
@@ -395,8 +395,8 @@ static bool sync_folder(int folder) {
   return good && cr_io_sync(folder);
 }
 
-/* Never replaces something that has appeared meanwhile. File systems that cannot promise that are
- * asked for a plain rename. */
+/* Never replaces a file that appeared during the write. On file systems without this guarantee it
+ * uses a plain rename. */
 static crema_status rename_new(const cr_file_location *location) {
   struct stat info;
   int failed;

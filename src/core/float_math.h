@@ -41,7 +41,7 @@ CR_INLINE float cr_float_power_of_2(int32_t n) {
   return cr_f32_from_bits((uint32_t)(n + 127) << 23);
 }
 
-/* a b + c, where it is fused rounded once (see cr_fuses). */
+/* a b + c, rounded once if it is fused (see cr_fuses). */
 CR_INLINE float cr_float_multiply_add(bool fused, float a, float b, float c) {
 #ifdef __GNUC__
   return fused ? __builtin_fmaf(a, b, c) : a * b + c;
@@ -75,12 +75,12 @@ CR_INLINE float cr_float_exp(float x) {
   float shifted;
   const float power = cr_float_reduce(false, inside, 0, &shifted) + 1;
   const int32_t n = (int32_t)(cr_f32_bits(shifted) - cr_f32_bits(CR_ROUNDING));
-  /* In two factors, so that each exists where the product is subnormal. */
+  /* In two factors, because each must be representable if the product is subnormal. */
   return power * cr_float_power_of_2(n >> 1) * cr_float_power_of_2(n - (n >> 1));
 }
 
-/* The same for x <= 0 (for larger x anything), in fewer steps: one factor is normal for each n, the
- * other one constant. */
+/* As above, for x <= 0 only, in fewer steps: one factor is normal for each n, and the second factor
+ * is constant. */
 CR_INLINE float cr_float_exp_below_0(bool fused, float x) {
   const float inside = cr_float_at_least(cr_float_bound.below_0_least, x);
   float shifted;
@@ -157,8 +157,8 @@ CR_INLINE float cr_float_log(float x) {
   return x > 0 && x <= FLT_MAX ? value : edge;
 }
 
-/* log(1 + x) for x from 0 to 2^20, in more steps than below: of x itself where 1 + x < sqrt(2), so
- * that small ones lose nothing. */
+/* log(1 + x) for x from 0 to 2^20, in more steps than below. For 1 + x < sqrt(2) it is computed
+ * from x itself, so that small x keep their precision. */
 CR_INLINE float cr_float_log1p_far(float x) {
   const int32_t n = (int32_t)(cr_f32_bits(1 + x) - 0x3f3504f3u) >> 23;
   const float scale = cr_float_power_of_2(-n), turns = (float)n;

@@ -11,8 +11,8 @@ crema_status cr_hdf5_content_open(const char *path, bool in_child, hid_t *out) {
   hid_t access = H5P_DEFAULT;
   *out = -1;
   if (in_child) {
-    /* With the usual driver, HDF5 would take a file that the host has open for the same one and
-     * read through the host's descriptor, which the child has closed. */
+    /* With the usual driver, HDF5 would identify this file with a file that the host has open. It
+     * would then read through the host's descriptor, which the child has closed. */
     access = cr_h5()->Pcreate(cr_h5()->P_FILE_ACCESS);
     if (access < 0 || cr_h5()->Pset_fapl_stdio(access) < 0) {
       return cr_fail(CREMA_E_NO_MEMORY, "%s: cannot open", path);
@@ -44,7 +44,7 @@ static uint64_t file_size(hid_t object) {
   return size;
 }
 
-/* The extents of a chunk. Returns how many there are; 0 for a data set without chunks. */
+/* The extents of a chunk. Returns their number; 0 for a data set without chunks. */
 static int chunk_of(hid_t set, hsize_t dim[H5S_MAX_RANK]) {
   int axes = 0;
   hid_t how = cr_h5()->Dget_create_plist(set);
@@ -90,7 +90,7 @@ static bool look_at_group(hid_t group, cr_hdf5_info *out) {
 
 crema_status cr_hdf5_content_look(hid_t file, const char *path, cr_hdf5_info *out) {
   *out = (cr_hdf5_info){0};
-  /* Negative where a part of the path before its last one is missing. */
+  /* Negative if a part of the path other than the last is missing. */
   if (cr_h5()->Lexists(file, path, H5P_DEFAULT) <= 0) return CREMA_OK;
   out->kind = CR_HDF5_OTHER;
   hid_t set = cr_h5()->Dopen2(file, path, H5P_DEFAULT);

@@ -7,7 +7,7 @@
 #include "core/hdf5_api.h"
 #include "core/hdf5_reader.h"
 
-/* Of numbers that a file gives; the largest one where the product is larger. */
+/* The product of numbers from a file; the largest value of the type if it overflows. */
 static inline uint64_t cr_hdf5_product(uint64_t a, uint64_t b) {
   uint64_t product = 0;
   return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
@@ -24,7 +24,7 @@ crema_status cr_hdf5_content_look(hid_t file, const char *path, cr_hdf5_info *ou
 /* Appends "g<name>\0" for each group in a group and "d<name>\0" for each other object. */
 crema_status cr_hdf5_content_list(hid_t file, const char *path, cr_buffer *out) CREMA_MUST_USE;
 
-/* Hands on the values of a data set, `bytes` bytes in all, piece by piece; only one piece is in
+/* Passes on the values of a data set, `bytes` bytes in total, piece by piece. Only one piece is in
  * memory at a time. */
 crema_status cr_hdf5_content_read(hid_t file, const char *path, cr_hdf5_type type, uint64_t bytes,
                                   cr_hdf5_take *take, void *user) CREMA_MUST_USE;

@@ -24,7 +24,7 @@ void cr_hdf5_hush_end(cr_hdf5_hush before) {
 crema_status cr_hdf5_create(hid_t *out) {
   hid_t access = cr_h5()->Pcreate(cr_h5()->P_FILE_ACCESS);
   *out = -1;
-  /* The name means nothing to a file that stays in memory. */
+  /* The name has no effect for a file that stays in memory. */
   if (access >= 0 && cr_h5()->Pset_fapl_core(access, GROW_BYTES, 0) >= 0) {
     *out = cr_h5()->Fcreate("crema", cr_h5()->F_ACC_TRUNC, H5P_DEFAULT, access);
   }

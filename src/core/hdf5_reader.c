@@ -20,7 +20,7 @@ struct cr_hdf5_reader {
   cr_child_limits limits;
   bool has_child, started, dead;
   cr_child child;
-  hid_t file; /* open when this process reads by itself; else -1 */
+  hid_t file; /* open if this process reads the file itself; else -1 */
 };
 
 /* What parent and child send each other: a request with a path, and one or more answers, each with
@@ -119,7 +119,7 @@ static crema_status ask(cr_hdf5_reader *reader, operation what, const char *path
                         uint64_t bytes) {
   request asked;
   if (reader->dead) return fail_dead(reader);
-  /* The struct's padding is sent, too. */
+  /* The struct's padding is also sent. */
   memset(&asked, 0, sizeof asked);
   asked.operation = what;
   asked.type = type;

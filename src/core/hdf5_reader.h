@@ -1,10 +1,9 @@
 /* HDF5 files for reading.
  *
- * The HDF5 library crashes on some files whose metadata are damaged, loops on others, and may write
- * over memory that is not its own. So it reads them in a child process (core/child.h), which hands
- * over the content; a file that the child cannot finish counts as damaged. Where no child can be
- * made (limits, a sandbox), or the environment's CREMA_HDF5_FORK is 0, the library reads in this
- * process. */
+ * The HDF5 library crashes or loops on some files whose metadata are damaged, and may overwrite
+ * other memory. It therefore reads them in a child process (core/child.h), which sends the content.
+ * A file that the child cannot finish counts as damaged. Where no child can be made (limits, a
+ * sandbox), or the environment's CREMA_HDF5_FORK is 0, the library reads in this process. */
 #ifndef CR_CORE_HDF5_READER_H
 #define CR_CORE_HDF5_READER_H
 
@@ -16,7 +15,7 @@
 typedef struct cr_hdf5_reader cr_hdf5_reader;
 
 typedef enum cr_hdf5_kind {
-  CR_HDF5_NOTHING, /* nothing has that name */
+  CR_HDF5_NOTHING, /* no object has that name */
   CR_HDF5_GROUP,
   CR_HDF5_SET,
   CR_HDF5_OTHER /* or it cannot be opened */
@@ -29,7 +28,7 @@ typedef enum cr_hdf5_class {
   CR_HDF5_STRING /* of fixed length */
 } cr_hdf5_class;
 
-/* The type in memory that values are wanted in; strings stay as they are in the file. */
+/* The type in memory to convert values to. Strings stay as they are in the file. */
 typedef enum cr_hdf5_type {
   CR_HDF5_F32,
   CR_HDF5_F64,

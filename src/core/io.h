@@ -14,13 +14,13 @@ int cr_io_open_at(int folder, const char *name, int flags, mode_t mode);
 /* Reads some bytes; 0 at the end of the file. */
 ssize_t cr_io_read(int fd, void *bytes, size_t size);
 
-/* Reads as many bytes as there are from offset `at` on, `size` at most. */
+/* Reads the bytes that exist at offset `at` and after it, at most `size`. */
 ssize_t cr_io_read_at(int fd, void *bytes, size_t size, off_t at);
 
 /* Writes all of them. */
 bool cr_io_write(int fd, const void *bytes, size_t size);
 
-/* Flushes to the disk. True also where the file system has nothing to flush. */
+/* Flushes to the disk. True also if the file system has nothing to flush. */
 bool cr_io_sync(int fd);
 
 /* False when written data may be lost. The descriptor is closed in either case. */

@@ -11,8 +11,8 @@ typedef struct cr_list {
   size_t count;
 } cr_list;
 
-/* Adds the entries of `text` that are not empty, without the blanks around them. Zero-initialise;
- * to be freed whatever the result. */
+/* Adds the entries of `text` that are not empty, without the blanks around them. Zero-initialise
+ * it, and free it for any result. */
 crema_status cr_list_split(const char *text, cr_list *out) CREMA_MUST_USE;
 /* Adds a copy of `item`. */
 crema_status cr_list_add(cr_list *list, const char *item, size_t size) CREMA_MUST_USE;

@@ -12,7 +12,7 @@ void cr_log_at(crema_log_level level, const char *file, int line, const char *fm
 /* Drops messages below `level` until the next crema_log_set. */
 void cr_log_limit(crema_log_level level);
 
-/* Whether messages at `level` are wanted; ask before preparing a costly message. */
+/* Whether messages at `level` are enabled. Check it before preparing a costly message. */
 bool cr_log_enabled(crema_log_level level);
 
 #define cr_log_debug(...) cr_log_at(CREMA_LOG_DEBUG, __FILE__, __LINE__, __VA_ARGS__)

@@ -32,8 +32,8 @@ uint64_t cr_mem_available_parse(const char *meminfo) {
   return kilobytes > UINT64_MAX / 1024 ? UINT64_MAX : kilobytes * 1024;
 }
 
-/* The rest of the limit of the control group at the root that the process sees, as in a container.
- * A group without a limit says "max", which is not a number. */
+/* The rest of the limit of the control group at the process's root, as in a container. A group
+ * without a limit says "max", which is not a number. */
 static uint64_t group_allows(void) {
   uint64_t limit = 0, used = 0;
   if (!read_number("/sys/fs/cgroup/memory.max", &limit) ||

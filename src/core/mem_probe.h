@@ -7,9 +7,9 @@
 
 #include "crema/status.h"
 
-/* Whether the process could map `bytes` more. The memory is released at once and another thread may
- * take it, so callers ask for much more than they expect to use. Two system calls, no page touched.
- */
+/* Whether the process could map `bytes` more. The memory is released immediately, and other threads
+ * may take it. Callers therefore probe for much more than they expect to use. Two system calls, no
+ * page touched. */
 bool cr_mem_probe(size_t bytes);
 
 /* Whether allocations may fail in the middle of a run: the process has a limit (`ulimit -v`,

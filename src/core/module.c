@@ -14,7 +14,7 @@
 
 enum { PATH_BYTES = 4096 };
 
-/* An address inside whatever file this code was linked into. */
+/* An address inside the file that this code is linked into. */
 static const char here = 0;
 
 /* The folder of that file, with the slash at its end. */
@@ -24,7 +24,7 @@ static bool own_folder(char *path) {
   if (dladdr1(&here, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || map == NULL) return false;
   if (map->l_name != NULL && map->l_name[0] != '\0') {
     int length = snprintf(path, PATH_BYTES, "%s", map->l_name);
-    if ((size_t)length >= PATH_BYTES) return false; /* a negative one, too */
+    if ((size_t)length >= PATH_BYTES) return false; /* also if negative */
   } else {
     /* The program itself: the loader knows only the name that it was called by, which may lack a
      * folder. */

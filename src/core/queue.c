@@ -140,8 +140,8 @@ static void set_patience(cr_queue *queue, int patience) {
   atomic_store_explicit(&queue->patience, patience, memory_order_relaxed);
 }
 
-/* Between busy threads the next item comes within a microsecond, and falling asleep and waking up
- * takes several. So a thread spins once before it sleeps, unless items have come so slowly that
+/* Between busy threads the next item arrives within a microsecond, but sleeping and waking take
+ * several. A thread therefore spins once before it sleeps, unless items arrive so slowly that
  * spinning only costs CPU time. */
 static void spin_while_empty(cr_queue *queue) {
   if (atomic_load_explicit(&queue->seen_size, memory_order_acquire) > 0) return;
@@ -165,9 +165,9 @@ static crema_status stop_status(void) {
   return cr_fail(CREMA_E_INTERRUPTED, "the thread was asked to stop");
 }
 
-/* Called before and after a wait with the queue's lock held, which is released meanwhile: locks are
- * taken in the order thread, then queue. A signal can interrupt the wait, even in the middle of a
- * pass. */
+/* Called before and after a wait, with the queue's lock held. It releases the lock in between,
+ * because locks are taken in the order thread, then queue. A signal can interrupt the wait, even in
+ * the middle of a pass. */
 static void begin_wait(cr_queue *queue) {
   unlock_queue(queue);
   cr_thread_waits_on(queue);

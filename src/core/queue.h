@@ -1,4 +1,4 @@
-/* Blocking queues: the only way in which threads hand things to each other.
+/* Blocking queues: the only way to pass objects between threads.
  *
  * A queue holds untyped items in order of arrival and never looks into them. Any number of threads
  * may push and pop. A queue can be closed, which wakes everyone who waits on it. In a thread that
@@ -15,7 +15,7 @@
 
 typedef struct cr_queue cr_queue;
 
-/* Makes an empty queue for at most `capacity` items; 0: as many as memory holds. Free with
+/* Creates an empty queue for at most `capacity` items; 0: limited by memory only. Free with
  * cr_queue_destroy. Errors: CREMA_E_NO_MEMORY. */
 crema_status cr_queue_create(size_t capacity, cr_queue **out) CREMA_MUST_USE;
 
@@ -27,8 +27,8 @@ void cr_queue_destroy(cr_queue *queue);
  * CREMA_E_NO_MEMORY (unbounded queues only). */
 crema_status cr_queue_push(cr_queue *queue, void *item) CREMA_MUST_USE;
 
-/* Appends `count` items in their order, as cr_queue_push each, but wakes a sleeping popper once
- * instead of for every one. After an error the first ones may have been taken. */
+/* Appends `count` items in order, as cr_queue_push does, but wakes a sleeping popper only once.
+ * After an error the first items may have been appended. */
 crema_status cr_queue_push_all(cr_queue *queue, void *const *item, size_t count) CREMA_MUST_USE;
 
 /* Removes the oldest item; waits while there is none. A closed queue is drained first.
@@ -37,7 +37,7 @@ crema_status cr_queue_push_all(cr_queue *queue, void *const *item, size_t count)
  * the calling thread was asked to stop. */
 crema_status cr_queue_pop(cr_queue *queue, const char *waiting_for, void **out) CREMA_MUST_USE;
 
-/* As cr_queue_pop, but leaves the item where it is. */
+/* As cr_queue_pop, but leaves the item in the queue. */
 crema_status cr_queue_peek(cr_queue *queue, void **out) CREMA_MUST_USE;
 
 /* Without waiting: true and the item, or false when there is none (or, for a push, no room or
@@ -53,14 +53,14 @@ size_t cr_queue_size(cr_queue *queue);
  * `text` (NULL: the calling thread's failure). The first reason stays. */
 void cr_queue_fail(cr_queue *queue, crema_status code, const char *text);
 
-/* How often poppers found the queue empty, and for how long (seconds) they had to wait. */
+/* The number of pops that found the queue empty, and their total wait in seconds. */
 typedef struct cr_queue_stalls {
   uint64_t count;
   double seconds;
 } cr_queue_stalls;
 cr_queue_stalls cr_queue_pop_stalls(cr_queue *queue);
 
-/* Two queues through which a fixed set of elements goes round. The producer moves an element from
+/* Two queues through which a fixed set of elements circulates. The producer moves an element from
  * `free` to `full` and fills it; the consumer moves it back. Neither queue can overflow, so only
  * empty queues make anyone wait. */
 typedef struct cr_queue_pair {
@@ -68,8 +68,8 @@ typedef struct cr_queue_pair {
   cr_queue *full;
 } cr_queue_pair;
 
-/* Makes both queues and fills `free` with the `count` elements (count >= 1). On failure nothing is
- * left to free and the elements stay the caller's. */
+/* Makes both queues and fills `free` with the `count` elements (count >= 1). A failure frees
+ * everything, and the elements stay the caller's. */
 crema_status cr_queue_pair_init(cr_queue_pair *pair, void *const *element,
                                 size_t count) CREMA_MUST_USE;
 

@@ -2,7 +2,7 @@
  *
  * There are two generators. mt19937 belongs to a context or a thread and gives sequences (weight
  * fillers, shuffling). The counter-based generator gives numbers that belong to a sample or an
- * element: the same key and counter give the same number whichever thread asks first. */
+ * element. The same key and counter give the same number in any thread and order. */
 #ifndef CR_CORE_RNG_H
 #define CR_CORE_RNG_H
 

@@ -6,7 +6,7 @@
 
 #include "core/clock.h"
 
-/* Seconds after which signals that are pending are let in. */
+/* Seconds after which pending signals are delivered. */
 static const double INTERVAL = 0.01;
 
 static _Thread_local struct {

@@ -5,7 +5,7 @@
  * (SA_ONSTACK). So a thread holds its signals back while it runs kernels, and the threads that
  * crema starts begin with signals blocked.
  *
- * "Signals" here are those that come from outside. Signals that an instruction causes, such as
+ * "Signals" here are signals from outside the process. Signals that an instruction causes, such as
  * SIGSEGV, are not blocked: they would end the process before a handler could report them. */
 #ifndef CR_CORE_SIGNALS_H
 #define CR_CORE_SIGNALS_H
@@ -22,11 +22,11 @@ void cr_signals_let_in(void);
 void cr_signals_let_no_more_in(void);
 
 /* The number of the thread's current outermost hold; 0: the thread never gets signals. For work
- * that has to be done once in each hold. */
+ * that must be done once in each hold. */
 unsigned cr_signals_hold_number(void);
 
-/* Says that signals are blocked in the calling thread for good and were before it needed OpenMP's
- * threads, so that holding costs nothing. */
+/* Declares that signals are permanently blocked in the calling thread, and were blocked when it
+ * first used OpenMP's threads. Holding then costs nothing. */
 void cr_signals_always_held(void);
 
 /* Blocks signals in the calling thread for good. */

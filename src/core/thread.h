@@ -22,8 +22,8 @@ crema_status cr_thread_start(cr_thread **thread, const char *name, cr_thread_fn 
  * waits on a queue, it wakes up with CREMA_E_INTERRUPTED. Accepts NULL. */
 void cr_thread_request_stop(cr_thread *thread);
 
-/* Waits for the end of the thread, frees it and sets *thread to NULL. Returns what `fn`
- * returned and takes over its error text. CREMA_OK when *thread is NULL. */
+/* Waits for the end of the thread, frees it and sets *thread to NULL. Returns the status of `fn`
+ * and copies its error text. CREMA_OK when *thread is NULL. */
 crema_status cr_thread_join(cr_thread **thread);
 
 /* cr_thread_request_stop, then cr_thread_join. CREMA_E_INTERRUPTED and CREMA_E_CLOSED, the usual

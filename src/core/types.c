@@ -39,8 +39,8 @@ crema_status crema_shape_check(const crema_shape *shape) {
     return cr_fail(CREMA_E_SHAPE, "a shape has 0 to %d axes, this one has %d", CREMA_MAX_AXES,
                    shape->axes);
   }
-  /* A zero extent makes the count zero. The product of the non-zero extents must fit, too, because
-   * layers take products over some of the axes. */
+  /* A zero extent makes the count zero. The product of the non-zero extents must also fit, because
+   * layers compute products over some of the axes. */
   int64_t limit = INT64_MAX / 8;
   int64_t count = 1;
   for (int i = 0; i < shape->axes; ++i) {

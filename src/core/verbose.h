@@ -20,7 +20,7 @@ extern atomic_int cr_verbose_level;
 /* Reads the environment if that has not happened. */
 bool cr_verbose_reaches(int level);
 
-/* Whether lines of `level` are wanted: one load and one branch where CREMA_VERBOSE is not set. */
+/* Whether lines of `level` are enabled. Without CREMA_VERBOSE it costs one load and one branch. */
 static inline bool cr_verbose(int level) {
   const int set = atomic_load_explicit(&cr_verbose_level, memory_order_relaxed);
   return __builtin_expect(set >= level, 0) && cr_verbose_reaches(level);
@@ -35,7 +35,7 @@ typedef struct cr_verbose_field {
 } cr_verbose_field;
 cr_verbose_field cr_verbose_name(const char *name);
 
-/* A text that lives as long as the process, one for all equal texts; NULL without memory. For the
+/* An interned copy of a text, which lives as long as the process; NULL without memory. For the
  * names of values, which may outlive the net that names them. */
 const char *cr_verbose_label(const char *fmt, ...) CREMA_PRINTF(1, 2);
 

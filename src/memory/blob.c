@@ -295,7 +295,7 @@ crema_status crema_blob_amax_diff(crema_blob *blob, double *out) {
 
 /* Arithmetic and copies.
  *
- * These functions see what holders of views wrote, and the holders see the results. */
+ * These functions use values written through views, and the views show the results. */
 
 crema_status crema_blob_update(crema_blob *blob) {
   CR_REQUIRE(blob);

@@ -12,8 +12,8 @@ struct cr_tensor_values;
  * user. True. */
 bool cr_tensor_check(const struct cr_tensor_values *v);
 
-/* Asserts that the block may go to `head`: the sides that then have the newest bytes are there, and
- * only a block with bytes on one side becomes SYNCED. True. */
+/* Asserts that the block may change to `head`: the sides with the newest bytes exist, and only a
+ * block with bytes on one side becomes SYNCED. True. */
 bool cr_syncedmem_check(const crema_syncedmem *memory, crema_head head);
 
 #endif

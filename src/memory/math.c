@@ -14,7 +14,7 @@ typedef struct call {
   cr_op_kind kind;
   cr_reduction reduce;
   cr_tensor *tensor[2]; /* the first is read, the second read and written */
-  crema_devptr result;  /* where a sum goes; then there is no second tensor */
+  crema_devptr result;  /* the destination of a sum; then there is no second tensor */
   cr_op_scalars scalars;
 } call;
 
@@ -33,7 +33,7 @@ static void describe(const call *c, cr_op_desc *desc) {
     const cr_tensor *tensor = c->tensor[i];
     desc->arg[i].shape.axes = 1;
     desc->arg[i].shape.dim[0] = tensor == NULL ? 1 : cr_tensor_count(tensor);
-    /* Results of sums are doubles. All else is computed in float, whatever type it has. */
+    /* Results of sums are doubles. All other types are computed in float. */
     desc->arg[i].type = tensor == NULL ? CREMA_F64 : CREMA_F32;
   }
 }

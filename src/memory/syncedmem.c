@@ -78,15 +78,16 @@ static bool asks_for_less(crema_syncedmem *memory, crema_status status) {
   return true;
 }
 
-/* Host memory for `maker`, page-locked where that means something. A block of no bytes has an
- * address, too. */
+/* Host memory for `maker`, page-locked if the device supports it. An empty block also has an
+ * address. */
 static crema_status new_host_block(crema_device *maker, size_t bytes, cr_block *out) {
   const cr_block_options options = {.keep_content = true, .pinned = true};
   return cr_block_new(maker, bytes > 0 ? bytes : 1, &options, out);
 }
 
-/* Makes the host side if it is not there, content undefined; *made becomes true when it was made.
- * The device that the block or else the thread works with decides whether it is page-locked. */
+/* Creates the host side if it does not exist, with undefined content. *made becomes true if it was
+ * created. The device that the block or else the thread works with decides whether it is
+ * page-locked. */
 static crema_status need_host(crema_syncedmem *memory, bool *made) {
   if (memory->host.data != NULL) return CREMA_OK;
   crema_device *maker = memory->device;
@@ -104,7 +105,7 @@ static crema_status need_host(crema_syncedmem *memory, bool *made) {
   return CREMA_OK;
 }
 
-/* The same for the device side, on the context's device, to which the block belongs. */
+/* As above, for the device side, on the context's device, which owns the block. */
 static crema_status need_gpu(crema_syncedmem *memory, crema_context *context, bool *made) {
   if (memory->gpu.data.address != 0) return CREMA_OK;
   crema_devptr data = {0};
@@ -140,8 +141,8 @@ static crema_status idle_context(crema_device *device, crema_context **out) {
   return busy ? cr_thread_context_next(device, out) : CREMA_OK;
 }
 
-/* Waits for all work on the device side and copies it to the host side. A failure of that work is
- * this one's, too: values that it spoiled must not pass for good. */
+/* Waits for all work on the device side and copies it to the host side. A failure of that work
+ * fails this call too, because its values are invalid. */
 static crema_status fetch(crema_syncedmem *memory) {
   crema_context *context = NULL;
   CR_TRY(idle_context(memory->gpu.device, &context));
@@ -238,7 +239,7 @@ static crema_status move_to(crema_syncedmem *memory, crema_context *context) {
   CR_TRY(await_gpu(memory));
   crema_devptr data = {0};
   CR_TRY(cr_device_alloc(device, memory->capacity, &data));
-  /* From the host side where that has the bytes, too: the way is shorter. */
+  /* From the host side if it also has the bytes, because that copy is shorter. */
   uintptr_t from =
       cr_syncedmem_at_host(memory) ? (uintptr_t)memory->host.data : memory->gpu.data.address;
   crema_status status = CREMA_OK;
@@ -271,7 +272,8 @@ static crema_status in_use(void) {
   return cr_fail(CREMA_E_STATE, "a block of memory is used by two threads at once");
 }
 
-/* Two threads that move the same block at once would corrupt it: the later one is refused. */
+/* Two threads that move the same block at once would corrupt it, so the second thread gets an
+ * error. */
 static crema_status begin_move(crema_syncedmem *memory) {
   return atomic_exchange(&memory->moving, true) ? in_use() : CREMA_OK;
 }
@@ -388,7 +390,7 @@ crema_status cr_syncedmem_write(crema_syncedmem *memory, crema_context *context,
 
 crema_status cr_syncedmem_zero(crema_syncedmem *memory, crema_context *context) {
   crema_devptr data = {0};
-  /* A block that goes to another device takes its bytes along: should the fill fail, they are still
+  /* A block that moves to another device takes its bytes along. If the fill fails, they are still
    * the newest. */
   bool moves = memory->gpu.data.address != 0 && memory->gpu.device != context->device;
   if (moves && !one_sided(context)) CR_TRY(cr_syncedmem_read(memory, context, &data));

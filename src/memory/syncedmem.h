@@ -33,7 +33,7 @@ struct crema_syncedmem {
   crema_device *device; /* for which the block is made */
   /* Access on another device moves the block there; otherwise it is an error. */
   bool movable;
-  /* A side is made before the head says that it is valid, so that cr_syncedmem_get of other threads
+  /* A side is created before the head marks it valid, so that cr_syncedmem_get in other threads
    * needs no lock. */
   _Atomic crema_head head;
   size_t size; /* bytes that are in use and are copied */
@@ -53,8 +53,8 @@ void cr_syncedmem_init(crema_syncedmem *memory, crema_device *device, size_t siz
 void cr_syncedmem_clear(crema_syncedmem *memory);
 
 /* Gives a block without memory on the context's side some of the context's heap
- * (device/memory/heap.h). The block is as UNINITIALIZED as before. A no-op where there is no
- * heap, and for a block of another device. */
+ * (device/memory/heap.h). The block is as UNINITIALIZED as before. A no-op without a heap, and for
+ * a block of another device. */
 void cr_syncedmem_from_heap(crema_syncedmem *memory, crema_context *context);
 
 /* Changes the size. Within the capacity memory and the first bytes are kept; beyond it both sides
@@ -72,13 +72,13 @@ static inline bool cr_syncedmem_is_empty(const crema_syncedmem *memory) {
   return memory->host.data == NULL && memory->gpu.data.address == 0;
 }
 
-/* Where the context's device finds the newest bytes, when they are there already and nothing has to
- * be done first. May be called by several threads, also while one of them is in cr_syncedmem_read
- * for the same device. */
+/* The address of the newest bytes on the context's device, if they are already there and no
+ * preparation is needed. May be called by several threads, also while one of them is in
+ * cr_syncedmem_read for the same device. */
 bool cr_syncedmem_get(const crema_syncedmem *memory, const crema_context *context,
                       crema_devptr *out);
 
-/* The memory that the context's device has for the block, whatever is in it; 0: none. */
+/* The block's memory on the context's device, valid or not; 0: none. */
 static inline crema_devptr cr_syncedmem_address(const crema_syncedmem *memory,
                                                 const crema_context *context) {
   if (context->device->backend->host_memory) return (crema_devptr){(uintptr_t)memory->host.data};
@@ -92,8 +92,8 @@ crema_status cr_syncedmem_read(crema_syncedmem *memory, crema_context *context,
 crema_status cr_syncedmem_write(crema_syncedmem *memory, crema_context *context, bool keep,
                                 crema_devptr *out) CREMA_MUST_USE;
 
-/* As cr_syncedmem_write without keep, but the content is undefined even where nothing was
- * written before. */
+/* As cr_syncedmem_write without keep, but the content is undefined even if the block was never
+ * written. */
 crema_status cr_syncedmem_overwrite(crema_syncedmem *memory, crema_context *context,
                                     crema_devptr *out) CREMA_MUST_USE;
 

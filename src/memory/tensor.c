@@ -31,7 +31,7 @@
 #include "memory/trace_private.h"
 #include "memory/view.h"
 
-/* Makes the slot the one that was used last. */
+/* Marks the slot as most recently used. */
 static void note_access(const values *v, format_slot *slot) {
   unsigned last = 0;
   for (const format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) {
@@ -94,8 +94,8 @@ static cr_tensor_scratch *scratch_for(const values *v, const crema_context *cont
   return *from != NULL && is_valid(*from) ? context->per_use : NULL;
 }
 
-/* Converts the values for one use, without a slot. *held stays NULL if the format is to be kept, or
- * if the scratch memory is in use. */
+/* Converts the values for one use, without a slot. *held stays NULL if the format should be kept,
+ * or if the scratch memory is in use. */
 static crema_status read_per_use(values *v, crema_context *context, cr_format format,
                                  cr_tensor_scratch **held, crema_devptr *out) {
   format_slot *from = NULL, *old = cr_tensor_find_slot(v, format);

@@ -5,12 +5,12 @@
  * side of the same format: a copy; another format: a conversion). Writing makes one format the
  * head and all others stale. Nothing is copied or converted twice.
  *
- * A tensor can share its values with others (in-place layers, Split, Flatten, parameters
- * shared by name): sharing tensors see each other's writes at once.
+ * Tensors can share values (in-place layers, Split, Flatten, parameters shared by name). They see
+ * each other's writes immediately.
  *
- * Threads: one thread at a time uses a tensor, whatever it does with it: a read, too, makes formats
- * and moves bytes. Tensors of different threads may share values, such as the weights of several
- * nets. Then
+ * Threads: one thread at a time uses a tensor, even for reading, because a read also creates
+ * formats and moves bytes. Tensors of different threads may share values, such as the weights of
+ * several nets. Then
  *   - any number of threads may read at once (cr_tensor_read and cr_tensor_host_read, in any
  *     formats; cr_tensor_memory_of and the questions about head, count, type and zero), on the CPU
  *     and on one device. A format that is valid is found without a lock; one that is not is made
@@ -38,14 +38,14 @@ void cr_tensor_destroy(cr_tensor *tensor);
 int64_t cr_tensor_count(const cr_tensor *tensor);
 crema_dtype cr_tensor_type(const cr_tensor *tensor);
 
-/* Changes the count. Growing beyond the capacity drops the values (all zero on next read) in
- * every format; otherwise the first values are kept in plain format. Adopted memory is not used any
- * more. Other tensors that share the values keep them. This tensor then has its own values: a copy
- * of the first shared values, or all zero if the count has grown. */
+/* Changes the count. Growing beyond the capacity drops the values (all zero on next read) in every
+ * format; otherwise the first values are kept in plain format. Adopted memory is released. Other
+ * tensors that share the values keep them. This tensor then has its own values: a copy of the first
+ * shared values, or all zero if the count has grown. */
 crema_status cr_tensor_resize(cr_tensor *tensor, int64_t count) CREMA_MUST_USE;
 
-/* Does all of a cr_tensor_resize that can fail. The values stay as they are, and the resize
- * succeeds when nothing else happens to the tensor before it. */
+/* Does all of a cr_tensor_resize that can fail. The values do not change. The resize succeeds if
+ * the tensor is not used in between. */
 crema_status cr_tensor_prepare_resize(cr_tensor *tensor, int64_t count) CREMA_MUST_USE;
 
 /* Access on `context`'s device in `format`. A read gives the newest values, which must not be
@@ -64,12 +64,11 @@ crema_status cr_tensor_update(cr_tensor *tensor, crema_context *context, cr_form
 crema_status cr_tensor_host_read(cr_tensor *tensor, const void **out) CREMA_MUST_USE;
 crema_status cr_tensor_host_write(cr_tensor *tensor, void **out) CREMA_MUST_USE;
 
-/* The same in plain format of float32, whatever the element type. */
+/* As above, in plain float32 format for any element type. */
 crema_status cr_tensor_host_read_floats(cr_tensor *tensor, const float **out) CREMA_MUST_USE;
 crema_status cr_tensor_host_write_floats(cr_tensor *tensor, float **out) CREMA_MUST_USE;
 
-/* The first value, as exactly as a double has it, of a tensor that need not be read in another
- * type for that: F64 as F64, others as float32. */
+/* The first value of a tensor as a double. F64 is read as F64, all other types as float32. */
 crema_status cr_tensor_host_value(cr_tensor *tensor, double *out) CREMA_MUST_USE;
 
 /* Drops the formats in other element types than the tensor's own; newest values in such a type are
@@ -109,7 +108,7 @@ bool cr_tensor_is_new(const cr_tensor *tensor);
  * Sharing tensors are transient together. No tensor is at first. */
 void cr_tensor_set_transient(cr_tensor *tensor, bool transient);
 
-/* The values do not change any more. */
+/* The values will not change. */
 void cr_tensor_set_constant(cr_tensor *tensor);
 
 /* Releases the values and the memory of all formats. Until new values are written, reading fails
@@ -126,21 +125,20 @@ bool cr_tensor_take(cr_tensor *to, cr_tensor *from);
 bool cr_tensor_can_swap(const cr_tensor *tensor);
 void cr_tensor_swap(cr_tensor *a, cr_tensor *b);
 
-/* Releases the memory of formats that are not valid; of all formats but the one that was written
- * last.
- */
+/* Releases the memory of invalid formats, or of all formats except the most recently written
+ * format. */
 void cr_tensor_drop_stale(cr_tensor *tensor);
 void cr_tensor_keep_head(cr_tensor *tensor);
 
 /* What identifies the values: equal for tensors that share them. */
 const void *cr_tensor_storage(const cr_tensor *tensor);
 
-/* Makes `tensor` hold the same values as `donor` from now on (its own are released); counts and
- * element types must be equal. Shared values live until the last sharer is destroyed. Sharing again
- * follows the new donor, and is a no-op for the values that the tensor already has. A donor that
- * has its values from `tensor`, directly or via others, makes a circle. Errors: CREMA_E_ARGUMENT
- * for a tensor and itself, CREMA_E_SHAPE, CREMA_E_TYPE with both types, CREMA_E_STATE for a circle:
- * nothing is changed. */
+/* Makes `tensor` share the values of `donor` and releases its own. Counts and element types must be
+ * equal. Shared values live until the last sharer is destroyed. Sharing again follows the new
+ * donor, and is a no-op for the values that the tensor already has. A donor that got its values
+ * from `tensor`, directly or indirectly, makes a cycle. Errors, which change nothing:
+ * CREMA_E_ARGUMENT for a tensor and itself, CREMA_E_SHAPE, CREMA_E_TYPE with both types,
+ * CREMA_E_STATE for a cycle. */
 crema_status cr_tensor_share(cr_tensor *tensor, cr_tensor *donor) CREMA_MUST_USE;
 bool cr_tensor_shares_with(const cr_tensor *a, const cr_tensor *b);
 
@@ -161,33 +159,34 @@ crema_status cr_tensor_adopt_host(cr_tensor *tensor, void *memory) CREMA_MUST_US
 
 /* Pins the plain format of the element type of `block` in the memory that `block` has on the
  * context's device in its own plain format, from value `offset` on. The newest values are kept;
- * zeros stay a mark. A no-op if the format is there already. Code that writes the block's memory
- * marks the part with cr_tensor_write or cr_tensor_update. The memory lives until the last part is
- * gone; `block`, which must have been written, must not be used on another device or be resized.
- * Errors: CREMA_E_RANGE, CREMA_E_STATE, CREMA_E_NO_MEMORY, errors of a read. */
+ * zeros stay a mark. A no-op if the format exists. Code that writes the block's memory marks the
+ * part with cr_tensor_write or cr_tensor_update. The memory lives until the last part is gone;
+ * `block`, which must have been written, must not be used on another device or be resized. Errors:
+ * CREMA_E_RANGE, CREMA_E_STATE, CREMA_E_NO_MEMORY, errors of a read. */
 crema_status cr_tensor_alias_block(cr_tensor *tensor, crema_context *context, cr_tensor *block,
                                    int64_t offset) CREMA_MUST_USE;
 
-/* Plans that the values lie in the memory of `whole`, as `part` of its values; if `whole` itself is
- * such a part, in the memory of the outermost tensor. Parts are written and make the whole; with
- * `read`, the whole is written and the parts are read there. Sets *done to false, and changes
- * nothing, if shapes or types do not fit, the tensor has another alias or is a whole, or either is
- * shown (memory/view.h).
+/* Plans to store the values in the memory of `whole`, as `part` of its values. If `whole` is itself
+ * a part, they are stored in the memory of the outermost tensor. Parts are written and make the
+ * whole; with `read`, the whole is written and the parts are read there. Sets *done to false, and
+ * changes nothing, if shapes or types do not fit, the tensor has another alias or is a whole, or
+ * either is shown (memory/view.h).
  *
- * The whole's format is unknown until cr_tensor_alias_order. From then on values that are written
- * in the part's format lie in the whole, and cr_tensor_alias_move moves others there. When all
- * parts have been moved, they are the values of the whole: cr_tensor_write in the format of
- * cr_tensor_whole_format says so. The whole must not be written while its parts are still read, and
- * writing a part that is read writes the whole. A change of either count or cr_tensor_detach ends
- * the alias. If the whole's memory is released, its parts lose the values that they hold nowhere
- * else. */
+ * The whole's format is unknown until cr_tensor_alias_order. Afterwards values that are written in
+ * the part's format are stored in the whole, and cr_tensor_alias_move moves other values there.
+ * When all parts have been moved, they are the values of the whole: cr_tensor_write in the format
+ * of cr_tensor_whole_format says so. The whole must not be written while its parts are still read,
+ * and writing a part that is read writes the whole. A change of either count or cr_tensor_detach
+ * ends the alias. If the whole's memory is released, its parts lose the values that they hold
+ * nowhere else. */
 crema_status cr_tensor_alias_set(cr_tensor *tensor, cr_tensor *whole, const cr_part *part,
                                  bool read, bool *done) CREMA_MUST_USE;
 void cr_tensor_detach(cr_tensor *tensor); /* a pinned alias stays */
 
 /* Orders the whole as `format`, in which the whole or a part of it is held on `device`. A no-op if
- * the order is known, unless `tensor` is read and nothing is written there, and if the device has
- * no such order. Parts with gaps are written there only if some of them consist of other parts. */
+ * the device has no such order. Also a no-op if the order is known, unless `tensor` is read and the
+ * whole has no written values. Parts with gaps are written there only if some of them consist of
+ * other parts. */
 void cr_tensor_alias_order(cr_tensor *tensor, crema_device *device, cr_format format);
 
 /* The format of the values in the whole; false: no planned alias, no order yet, or no place. */
@@ -200,7 +199,7 @@ bool cr_tensor_whole_format(const cr_tensor *tensor, cr_format *out);
  * in the alias's format then changes no value and makes them its own. */
 bool cr_tensor_alias_can_read(const cr_tensor *tensor, const cr_tensor *whole);
 
-/* Moves the newest values into the whole, if they are not there. Errors: errors of a read. */
+/* Moves the newest values into the whole, unless they are there. Errors: errors of a read. */
 crema_status cr_tensor_alias_move(cr_tensor *tensor, crema_context *context) CREMA_MUST_USE;
 
 /* Releases memory that was made for more elements than there are now; the values are zero then.
@@ -225,9 +224,9 @@ typedef struct cr_tensor_view {
 crema_status cr_tensor_view_make(cr_tensor *tensor, int64_t offset, int64_t count,
                                  cr_tensor_view *out) CREMA_MUST_USE;
 
-/* The view's memory as long as `tensor`, which the view was made of, still has it and it is still
- * the newest. Errors: CREMA_E_STATE: the tensor was resized, shared, adopted other memory, or was
- * used on a device since. */
+/* The view's memory, if `tensor`, which the view was made of, still uses it and it has the newest
+ * values. Errors: CREMA_E_STATE: the tensor was resized, shared, adopted other memory, or was used
+ * on a device since. */
 crema_status cr_tensor_view_data(const cr_tensor_view *view, const cr_tensor *tensor,
                                  void **out) CREMA_MUST_USE;
 
@@ -236,8 +235,8 @@ crema_status cr_tensor_view_data(const cr_tensor_view *view, const cr_tensor *te
 typedef struct crema_view crema_view;
 typedef struct cr_tensor_values cr_tensor_values;
 
-/* The view of the tensor's values; NULL: there is none. Set once; the values then hold it until
- * they are gone or do not fit any more. */
+/* The view of the tensor's values; NULL: there is none. Set once. The values hold it until they are
+ * destroyed or resized beyond it. */
 crema_view *cr_tensor_shown(const cr_tensor *tensor);
 void cr_tensor_set_shown(cr_tensor *tensor, crema_view *view);
 
@@ -249,7 +248,7 @@ bool cr_tensor_is_part(const cr_tensor *tensor);
 bool cr_tensor_part_memory(const cr_tensor *tensor, float **memory, cr_tensor_values **keeps);
 void cr_tensor_values_release(cr_tensor_values *keeps);
 
-/* Copies all values of `src` (same count), keeping its head format, or converted where the element
+/* Copies all values of `src` (same count). It keeps the head format, or converts if the element
  * types differ. */
 crema_status cr_tensor_copy(cr_tensor *dst, cr_tensor *src, crema_context *context) CREMA_MUST_USE;
 

@@ -1,4 +1,4 @@
-/* Tensors whose values lie in the memory of another tensor, as a part of its values. */
+/* Tensors whose values are stored in the memory of another tensor, as a part of its values. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@
 #include "memory/check.h"
 #include "memory/trace_private.h"
 
-/* Takes the memory in the whole from a part, and its newest values if they are only there. */
+/* Removes a part's memory in the whole, and its newest values if they are stored only there. */
 static void lose_memory(values *part) {
   for (format_slot *s = first_slot(part); s != NULL; s = next_slot(s)) {
     if (!s->aliased || is_pinned(s)) continue;
@@ -52,7 +52,7 @@ void cr_tensor_unpin(format_slot *slot) {
   cr_tensor_values_release(block);
 }
 
-/* The values that lie there are lost, unless the part holds them elsewhere, too. */
+/* The values stored there are lost, unless the part also holds them elsewhere. */
 static void end_alias(values *part) {
   lose_memory(part);
   free_alias(part);
@@ -160,7 +160,7 @@ crema_status cr_tensor_alias_set(cr_tensor *tensor, cr_tensor *whole, const cr_p
   if (!is_part_of(part)) return CREMA_OK;
   if (outer != NULL) {
     if (outer->which.axis != part->axis || outer->read != read) return CREMA_OK;
-    /* It may have another shape there, and its parts lie elsewhere then. */
+    /* It may have another shape there, which places its parts elsewhere. */
     if (!crema_shape_equal(&outer->which.shape, &part->whole)) return CREMA_OK;
     asked.whole = outer->whole;
     asked.which.whole = outer->which.whole;

@@ -20,8 +20,8 @@ typedef struct format_slot {
   crema_syncedmem memory;
 } format_slot;
 
-/* A plan to let the values lie in the memory of another tensor (cr_tensor_alias_set). Belongs to
- * the part; ends with either of the two tensors. */
+/* A plan to store the values in the memory of another tensor (cr_tensor_alias_set). Belongs to the
+ * part; ends with either of the two tensors. */
 typedef struct cr_tensor_alias {
   struct cr_tensor_values *part, *whole;
   bool read;           /* the part is read from the whole, not written there */
@@ -35,10 +35,10 @@ typedef struct cr_tensor_alias {
 typedef struct cr_tensor_parts {
   cr_tensor_alias *first;
   bool ordered;     /* `format` is known */
-  cr_format format; /* in which the parts lie */
+  cr_format format; /* the order in which the parts are stored */
 } cr_tensor_parts;
 
-/* Where values come from that are not here yet. */
+/* The source of values that are not loaded yet. */
 typedef struct cr_tensor_pending {
   cr_tensor_source *source; /* NULL: nothing is pending */
   uint64_t at;
@@ -59,11 +59,11 @@ typedef enum cr_tensor_lifetime {
   CR_TENSOR_CONSTANT,  /* see cr_tensor_set_constant */
 } cr_tensor_lifetime;
 
-/* The values; sharing tensors point to the same ones. Reads of several threads meet here: they
+/* The values; sharing tensors point to the same values. Reads of several threads meet here: they
  * change members under the lock, and read without it only atomic members. A thread that changes the
- * values otherwise is the only one that uses them. */
+ * values in other ways has exclusive use of them. */
 typedef struct cr_tensor_values {
-  atomic_int tensors; /* how many point here */
+  atomic_int tensors; /* number of tensors that point here */
   crema_dtype type;
   int64_t count;
   crema_device *device;         /* the thread's current device when the values were made */
@@ -79,11 +79,11 @@ typedef struct cr_tensor_values {
   crema_view *view;       /* see memory/view.h; NULL: none */
   const char *label;      /* see cr_tensor_set_label */
   cr_tensor_alias *alias; /* NULL: the memory is the values' own */
-  cr_tensor_parts *parts; /* that lie in these values; NULL: none */
+  cr_tensor_parts *parts; /* the parts stored in these values; NULL: none */
 } values;
 
-/* The tensor from which a tensor has its values. Lives as long as the tensor or anybody who has
- * values from it, so that a circle is found even if a donor in the middle is gone. */
+/* The tensor that a tensor got its values from. It lives as long as the tensor or any tensor with
+ * values from it. A cycle is therefore found even if a donor in the middle is destroyed. */
 typedef struct origin {
   atomic_int users;
   struct origin *donor;
@@ -91,7 +91,7 @@ typedef struct origin {
 
 struct cr_tensor {
   values *values;
-  values *prepared; /* its own values for a resize, while it shares others; NULL: none */
+  values *prepared; /* its own values for a resize, while it shares values; NULL: none */
   origin *origin;   /* NULL: never shared */
 };
 
@@ -126,7 +126,7 @@ crema_status cr_tensor_need_memory(values *v, crema_context *context, cr_format 
 format_slot *cr_tensor_newest(const values *v);
 /* Whether there are values other than zeros. */
 bool cr_tensor_has_values(const values *v);
-/* Brings the newest values into `slot`, on whatever side is cheapest. */
+/* Brings the newest values into `slot`, on the cheapest side. */
 crema_status cr_tensor_make_valid(values *v, crema_context *context,
                                   format_slot *slot) CREMA_MUST_USE;
 /* Reads values of the source to `dst`. */
@@ -142,7 +142,7 @@ void cr_tensor_drop_slot(values *v, format_slot *slot);
 void cr_tensor_drop_slots_but(values *v, const format_slot *keep);
 void cr_tensor_clear_stale(values *v);
 
-/* The values come from elsewhere from now on. */
+/* Replaces the source of the values. */
 void cr_tensor_drop_source(values *v);
 
 /* Defined in memory/tensor_alias.c: */
@@ -151,7 +151,8 @@ void cr_tensor_drop_source(values *v);
  * move along. */
 crema_status cr_tensor_alias_enter(values *v, crema_context *context, format_slot *slot,
                                    bool keep) CREMA_MUST_USE;
-/* Takes the memory of `slot` from the parts that lie there, with values that are only there. */
+/* Removes the memory of `slot` from the parts stored there, with values that are stored only there.
+ */
 void cr_tensor_alias_release_parts(values *v, const format_slot *slot);
 /* Ends the planned aliases in which the values are a part or the whole. */
 void cr_tensor_alias_end_all(values *v);
@@ -182,7 +183,7 @@ static inline void set_valid(format_slot *slot, bool valid) {
   atomic_store_explicit(&slot->valid, valid, memory_order_release);
 }
 
-/* Whether the slot lies in a block; eviction spares it. */
+/* Whether the slot is in a block; eviction skips such slots. */
 static inline bool is_pinned(const format_slot *slot) {
   return slot->block != NULL;
 }

@@ -8,7 +8,7 @@
 
 struct cr_tensor_scratch {
   atomic_int references;
-  pthread_mutex_t lock; /* guards what follows; held during a use */
+  pthread_mutex_t lock; /* guards the members below; held during a use */
   void *memory;
   size_t bytes;
   size_t expected; /* the most that is known to be needed */

@@ -1,8 +1,8 @@
-/* Values that are not read before they are wanted, such as weights in a file, and values that are
- * converted for each use.
+/* Values that are read at their first use, such as weights in a file, and values that are converted
+ * for each use.
  *
- * A tensor that takes its values from a source reads them when they are first wanted, in the format
- * that is asked for, and keeps no other copy.
+ * A tensor with a source reads the values at their first use, in the requested format, and keeps no
+ * other copy.
  *
  * A format is made per use if it is not worth keeping. Parameters that are trained change after
  * each use, and a program that runs a net once has no second use. An op then gets the values in
@@ -16,8 +16,8 @@
 
 /* Scratch memory: */
 
-/* Memory that several tensors use one after the other. Only as much of it is touched as the largest
- * needs. Counted. */
+/* Memory that several tensors use one after the other. Only the part that the largest values need
+ * is touched. Counted. */
 typedef struct cr_tensor_scratch cr_tensor_scratch;
 crema_status cr_tensor_scratch_create(cr_tensor_scratch **out) CREMA_MUST_USE;
 cr_tensor_scratch *cr_tensor_scratch_retain(cr_tensor_scratch *scratch);
@@ -31,8 +31,8 @@ void cr_tensor_end_use(cr_tensor_scratch *held); /* accepts NULL */
 
 /* Sources: */
 
-/* Larger values of a source are kept at once: otherwise as much scratch memory as the largest of
- * them would stay alongside the values that are kept. */
+/* Larger values of a source are kept at their first use. Otherwise scratch memory of the size of
+ * the largest would exist in addition to the kept values. */
 #define CR_TENSOR_MOST_PER_USE ((size_t)16 << 20)
 
 /* The first member of each kind of source. */
@@ -66,8 +66,8 @@ crema_status cr_tensor_source_lock(cr_tensor_source *source, uint64_t at, size_t
 void cr_tensor_source_unlock(cr_tensor_source *source);
 
 /* The tensor takes the values of `source` from `at` on, as elements of the tensor's type in plain
- * format. They are read at once if the tensor has memory for them, and otherwise when they are
- * first wanted: reading the tensor then fails with the error of `read`. No other thread may use the
+ * format. They are read immediately if the tensor has memory for them, otherwise at their first
+ * use. A failure of `read` is then the error of reading the tensor. No other thread may use the
  * values meanwhile. Errors: errors of `read`, CREMA_E_NO_MEMORY. */
 crema_status cr_tensor_take_from(cr_tensor *tensor, cr_tensor_source *source,
                                  uint64_t at) CREMA_MUST_USE;

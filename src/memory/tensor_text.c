@@ -33,7 +33,7 @@ static crema_status print_held(const cr_tensor *tensor, cr_buffer *out) {
                          bytes.device, cr_tensor_is_shared(tensor) ? "; shared" : "");
 }
 
-/* Values `at` and following, at most BLOCK of them, as doubles; returns how many. */
+/* The values starting at `at`, at most BLOCK, as doubles; returns their number. */
 static crema_status load(const void *values, crema_dtype type, int64_t count, int64_t at,
                          double *block, int *loaded) {
   *loaded = count - at < BLOCK ? (int)(count - at) : BLOCK;

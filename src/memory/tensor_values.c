@@ -10,7 +10,7 @@
 #include "memory/trace_private.h"
 #include "memory/view.h"
 
-/* The most formats that are kept while one tensor has the values; see take_slot. */
+/* The maximum number of formats kept while only one tensor has the values; see take_slot. */
 enum { MAX_FORMATS = 6 };
 
 crema_status cr_tensor_check_count(crema_dtype type, int64_t count) {
@@ -228,7 +228,7 @@ static crema_status convert_slot(values *v, crema_context *context, format_slot 
 }
 
 /* Whether a conversion changes both element type and order: that takes two steps, via *middle.
- * Values are reordered in the wider type if possible, for which libraries have more code. */
+ * Values are reordered in the wider type if possible, because libraries support it better. */
 static bool goes_by_way(cr_format from, cr_format to, cr_format *middle) {
   if (from.type == to.type || (from.layout == NULL && to.layout == NULL)) return false;
   const cr_layout *target = cr_layout_in(from.layout, to.type);
@@ -261,7 +261,7 @@ crema_status cr_tensor_read_source(const values *v, cr_format format, crema_devp
   return status;
 }
 
-/* The first format that is made of values of a source: `slot`, if it can be. */
+/* Creates the first format of values of a source: `slot`, if possible. */
 static crema_status make_first(values *v, const crema_context *context, format_slot *slot) {
   bool own = slot->format.type == v->type;
   if (!own || (slot->format.layout != NULL && !context->device->backend->host_memory)) {

@@ -167,7 +167,8 @@ void cr_trace_add_argument(const crema_context *context, int arg, char access, c
   add_rebind(trace, arg, access, tensor, format);
 }
 
-/* Whether an op asks for the memory of these values in their own type: each run asks, too. */
+/* Whether an op requests the memory of these values in their own type. Each run then requests it
+ * too. */
 static bool is_rebound(const cr_trace *trace, const values *v, crema_dtype type) {
   return !is_transient(v) && type == v->type && trace->source != NULL && trace->source->values == v;
 }

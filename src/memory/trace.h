@@ -3,12 +3,12 @@
  *
  * While a trace records, ops and tensors add to it everything that they run on the context. Work
  * that a list cannot repeat invalidates the trace. A trace counts once two passes have recorded the
- * same bytes, and it runs as long as the context's heap is as it was. Nothing is looked up then:
- * the data of ops, plans and tensors, which are scattered in memory, lie side by side.
+ * same bytes, and it runs as long as the context's heap is as it was. A run looks nothing up: the
+ * data of ops, plans and tensors, otherwise scattered in memory, is contiguous.
  *
  * The trace records the address of transient tensors, to which the context's heap gives the same
  * memory in each pass, and of constant ones. All other tensors, such as a net's inputs and outputs,
- * are rebound: each run asks them for their memory and leaves them as the pass would. */
+ * are rebound. Each run requests their memory and leaves them in the state that the pass would. */
 #ifndef CR_MEMORY_TRACE_H
 #define CR_MEMORY_TRACE_H
 
@@ -30,7 +30,7 @@ void cr_trace_set_layer(const crema_context *context, int layer);
 /* Empties the trace, after a change of ops or shapes. */
 void cr_trace_clear(cr_trace *trace);
 
-/* Runs the trace, unless it has to be recorded first (*ran false). After a failure *layer is the
+/* Runs the trace, unless it must be recorded first (*ran false). After a failure *layer is the
  * number of the layer that has failed. Errors: errors of kernels. */
 crema_status cr_trace_run(cr_trace *trace, crema_context *context, bool *ran,
                           int *layer) CREMA_MUST_USE;
@@ -40,7 +40,7 @@ crema_status cr_trace_run(cr_trace *trace, crema_context *context, bool *ran,
 /* The trace cannot run instead of this pass. */
 void cr_trace_invalidate(const crema_context *context);
 
-/* An op is about to ask for the memory of that tensor; NULL: it has all. */
+/* An op is about to request the memory of that tensor; NULL: it has the memory of all tensors. */
 void cr_trace_resolve(const crema_context *context, cr_tensor *tensor);
 
 /* A call with `args` buffers. cr_trace_add_argument follows for each of its arguments, first for

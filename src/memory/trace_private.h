@@ -11,7 +11,7 @@ typedef struct cr_trace_conversion {
   crema_devptr dst, src;
 } cr_trace_conversion;
 
-/* An argument, or the source of a conversion (arg 0), that each run asks for its memory. */
+/* An argument, or the source of a conversion (arg 0), whose memory each run requests. */
 typedef struct cr_trace_rebind {
   cr_tensor *tensor;
   cr_format format;
@@ -58,10 +58,10 @@ static inline crema_devptr *cr_trace_buffers(cr_trace_command *c) {
 
 /* What tensors add; without a trace that records, all are no-ops: */
 
-/* `format` was made of zeros, or of values of a source. */
+/* `format` was created from zeros or from values of a source. */
 void cr_trace_note_made(const crema_context *context, const values *v, cr_format format);
 
-/* The values are about to be written, whether by an op or by others. */
+/* The values are about to be written, by an op or by other code. */
 void cr_trace_note_written(const crema_context *context, const values *v);
 
 void cr_trace_add_conversion(const crema_context *context, const values *v, cr_format to,

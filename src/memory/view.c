@@ -15,7 +15,7 @@ static crema_status own_memory(crema_view *view) {
   return view->memory == NULL ? cr_fail_memory(bytes, "a view of values") : CREMA_OK;
 }
 
-/* The tensor's own memory becomes the view's, or the other way round. */
+/* The view adopts the tensor's memory, or the tensor adopts the view's. */
 static crema_status share_memory(crema_view *view, cr_tensor *tensor) {
   const float *values = NULL;
   if (cr_tensor_type(tensor) != CREMA_F32) return own_memory(view);

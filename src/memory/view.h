@@ -1,7 +1,7 @@
 /* Host memory that shows a tensor's values as float32 to its holders (crema_view).
  *
- * If possible, the memory is the tensor's own plain format of float32: the tensor adopts it, or it
- * lies in a block of parameters. A tensor of another type, and one that is given other memory
+ * If possible, the memory is the tensor's own plain float32 format: the tensor adopts it, or it is
+ * part of a block of parameters. A tensor of another type, and one that is given other memory
  * afterwards, has its values copied to and fro. Tensors that share values share their view. */
 #ifndef CR_MEMORY_VIEW_H
 #define CR_MEMORY_VIEW_H
@@ -20,16 +20,16 @@ bool cr_views_exist(void);
  * released with crema_view_release. Errors: errors of a read. */
 crema_status cr_tensor_show(cr_tensor *tensor, crema_view **out) CREMA_MUST_USE;
 
-/* Makes what holders of the view may have written the tensor's newest values. A no-op if no holder
- * has had it since the last time. Threads whose tensors share values may call it at once. Errors:
- * errors of a read. */
+/* Makes the values that holders of the view may have written the tensor's newest values. A no-op if
+ * no holder has had it since the last time. Threads whose tensors share values may call it at once.
+ * Errors: errors of a read. */
 crema_status cr_tensor_take_written(cr_tensor *tensor) CREMA_MUST_USE;
 
 /* Brings the newest values into the view, if it is held. Errors: errors of a read. */
 crema_status cr_tensor_show_newest(cr_tensor *tensor) CREMA_MUST_USE;
 
 struct crema_view {
-  atomic_int users; /* the holders, and the values as long as they show themselves here */
+  atomic_int users; /* the holders, and the values while they are visible here */
   atomic_bool open; /* a holder may have written since this was last taken over */
   float *memory;    /* of `count` values */
   float *shown;  /* a copy of the values last brought to memory that is not the tensor's, or NULL */
