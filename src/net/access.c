@@ -100,7 +100,7 @@ void *crema_net_layer_state(const crema_net *net, int layer) {
   return found == NULL ? NULL : cr_custom_layer_state(found->layer);
 }
 
-/* What Caffe's would see: each layer does its own work. */
+/* As in Caffe: no layer is fused into another. */
 static crema_status apart(crema_net *net, int first, int last) {
   const bool whole = first == 0 && last == net->layers - 1;
   return whole || net->fusions == 0 ? CREMA_OK : cr_net_undo_fusion(net);

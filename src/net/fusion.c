@@ -6,8 +6,8 @@
 #include "core/fail.h"
 #include "net/graph.h"
 
-/* One op gives the gradients of the Scale's parameters and of the BatchNorm's bottom: the net must
- * want all of them. */
+/* One op computes the gradients of the Scale's parameters and of the BatchNorm's bottom, so the net
+ * must need all of them. */
 static bool gives_all_gradients(const cr_net_layer *norm, const cr_net_layer *scale) {
   const cr_layer *self = scale->layer;
   for (int i = 0; i < self->params; ++i) {

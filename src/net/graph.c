@@ -73,7 +73,7 @@ static crema_status check_count(const Caffe__LayerParameter *param, const char *
                            least == 1 && most == 1 ? "" : "s", found);
 }
 
-/* Whether the layer's last bottom is there to be added to its top. */
+/* Whether the layer adds its last bottom to its top. */
 static bool has_addend(const cr_net_build *build, int index) {
   return build->options->frozen != NULL && cr_posts_add(&build->options->frozen[index].posts);
 }
@@ -160,7 +160,7 @@ static crema_status make_layer(cr_net_build *build, int index) {
   return CR_NET_NEW(net, layer->seen, bottoms + tops);
 }
 
-/* Inserting splits has made sure that the blob exists. It is unread, too, unless the prototxt
+/* Inserting splits has made sure that the blob exists. It is also unread, unless the prototxt file
  * itself uses the name of a split's copy. */
 static crema_status append_bottom(cr_net_build *build, int index, int bottom) {
   crema_net *net = build->net;
@@ -280,7 +280,7 @@ static crema_status take_inline_blobs(const crema_net *net, int index) {
   return CREMA_OK;
 }
 
-/* Gives the work of a ReLU to the layer before it; see cr_net_plan_fusion. */
+/* Fuses a ReLU into the preceding layer; see cr_net_plan_fusion. */
 static void apply_fusion(cr_net_build *build, int index) {
   crema_net *net = build->net;
   int relu = build->fused_into[index];
@@ -379,7 +379,7 @@ static int by_name(const void *a, const void *b) {
   return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Loss weights of the outputs. In-place layers are further makers of a blob; the last one's weight
+/* Loss weights of the outputs. In-place layers also make a blob; the weight of the last such layer
  * counts. */
 static crema_status weigh_outputs(cr_net_build *build) {
   crema_net *net = build->net;

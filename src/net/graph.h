@@ -73,14 +73,14 @@ crema_status cr_net_append_params(cr_net_build *build, int index) CREMA_MUST_USE
 /* Lets sharing parameters share data and diff with their owners. */
 crema_status cr_net_tie_params(crema_net *net) CREMA_MUST_USE;
 
-/* Clears need_backward where no loss depends on a layer or nothing below it learns, then applies
- * force_backward. */
+/* Clears need_backward of layers on which no loss depends or below which nothing learns, then
+ * applies force_backward. */
 crema_status cr_net_prune_backward(cr_net_build *build, bool force_backward) CREMA_MUST_USE;
 
 /* Lets bottoms of sums without coefficients share the gradient of the top, so that the backward
- * pass copies none. Applies if the net plans its memory or its eltwise_mem_sharing asks for it, and
- * no layer in place writes to that gradient before all have read it. To be called when it is known
- * which layers run backward, and after blobs were resized. */
+ * pass copies none. It applies if the net plans its memory or sets eltwise_mem_sharing, and no
+ * in-place layer writes to that gradient before all layers have read it. To be called when it is
+ * known which layers run backward, and after blobs were resized. */
 crema_status cr_net_share_sums(crema_net *net) CREMA_MUST_USE;
 
 /* The layer's types as the file gives them: its own fields, else the net's defaults. Mathematics

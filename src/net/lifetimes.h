@@ -6,17 +6,17 @@
  *   - in a forward pass, data that no later layer reads and no backward pass needs
  *   - in a backward pass, data and gradients that no earlier layer needs
  *   - values that a layer has kept from its forward pass for its backward pass. It never releases
- * inputs, outputs, tops of data layers, losses, or blobs that the caller asked for. */
+ * inputs, outputs, tops of data layers, losses, or blobs that the caller requested. */
 #ifndef CR_NET_LIFETIMES_H
 #define CR_NET_LIFETIMES_H
 
 #include "net/net.h"
 
 /* Finds the live range of each storage and, if the net plans its memory, makes the release lists.
- * To be called when the graph stands, and when layers share other values than before. */
+ * Call it when the graph is complete, and after layers share different values. */
 crema_status cr_net_plan_lifetimes(crema_net *net) CREMA_MUST_USE;
 
-/* To be called after a layer's forward or backward pass, even if it had nothing to do. */
+/* Call it after each layer's forward or backward pass, even if the layer did nothing. */
 void cr_net_release_after_forward(const crema_net *net, int index);
 void cr_net_release_after_backward(const crema_net *net, int index);
 

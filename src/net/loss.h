@@ -7,12 +7,12 @@
 
 #include "net/net.h"
 
-/* For a net whose graph stands. Free it with cr_net_loss_free, before the net's context. Errors:
- * CREMA_E_NO_MEMORY. */
+/* For a net whose graph is complete. Free it with cr_net_loss_free, before the net's context.
+ * Errors: CREMA_E_NO_MEMORY. */
 crema_status cr_net_loss_make(crema_net *net) CREMA_MUST_USE;
 void cr_net_loss_free(crema_net *net);
 
-/* Begins a pass: nothing is added yet. */
+/* Begins a pass with an empty sum. */
 void cr_net_loss_begin(crema_net *net);
 
 /* Adds the tops of a layer, as they are now. */

@@ -51,7 +51,7 @@ static crema_status start_net(crema_net *net, const crema_net_options *options,
   if (!(net->grad_scale > 0 && isfinite(net->grad_scale))) {
     return cr_fail(CREMA_E_RANGE, "global_grad_scale must be above 0, found %g", net->grad_scale);
   }
-  /* A net of Intel Caffe may want several machines for a layer. */
+  /* A net of Intel Caffe may require several machines for a layer. */
   for (size_t i = 0; param->multinode != NULL && i < param->multinode->n_model_parallel; ++i) {
     const Caffe__MnModelParallelParameter *part = param->multinode->model_parallel[i];
     if (part->num_nodes <= 1) continue;
@@ -95,8 +95,8 @@ static crema_status build_net(crema_net *net, const crema_net_options *options,
     return cr_fail(CREMA_E_INTERNAL, "a compiled net of %zu layers became one of %zu", given,
                    param->n_layer);
   }
-  /* The device is the thread's own meanwhile, so that the tensors belong to it, and their host
-   * memory is page-locked. */
+  /* The device is the thread's current device during building, so that the tensors belong to it and
+   * their host memory is page-locked. */
   cr_device_guard guard;
   CR_TRY(cr_device_enter(net->context->device, &guard));
   const bool force_backward = options->force_backward || param->force_backward;

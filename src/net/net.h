@@ -35,22 +35,21 @@ typedef struct cr_net_build_options {
   bool awaits_params;
 } cr_net_build_options;
 
-/* Builds from a parsed and upgraded message, which it takes over (also on failure). The stages that
- * hold are the message's own and those in `options`; phase and level come from `options`. Errors,
- * besides errors of building: CREMA_E_RANGE for a rank that does not exist. */
+/* Builds from a parsed and upgraded message, which it owns afterwards, even on failure. The stages
+ * that hold are the message's own and those in `options`; phase and level come from `options`.
+ * Errors, besides errors of building: CREMA_E_RANGE for a rank that does not exist. */
 crema_status cr_net_create(Caffe__NetParameter *param, const crema_net_options *options,
                            const cr_net_build_options *build, crema_net **out) CREMA_MUST_USE;
 
 /* Bytes of a net's memory, in all element types and memory formats that are held; memory that the
  * caller or a data layer gave is not counted. */
 typedef struct cr_net_memory {
-  crema_blob_memory tops;          /* what layers make, each value once */
+  crema_blob_memory tops;          /* values that layers make, each value once */
   crema_blob_memory shared_tops;   /* tops in place, views and copies, once more for each of them */
-  crema_blob_memory bottoms;       /* what layers read, each value once: a part of the tops */
+  crema_blob_memory bottoms; /* values that layers read, each value once: a part of the tops */
   crema_blob_memory params;        /* each value once */
   crema_blob_memory shared_params; /* once more for each further layer that has them */
-  /* Values that live for a part of a pass, where there are such: the most at once, those now, and
-   * the host memory that is held for them. */
+  /* Transient values, if any: the peak, the current amount, and the host memory held for them. */
   size_t planned, planned_now, planned_held;
 } cr_net_memory;
 crema_status cr_net_memory_read(const crema_net *net, cr_net_memory *out) CREMA_MUST_USE;
@@ -64,9 +63,9 @@ void cr_net_divide_batch(Caffe__NetParameter *param, int replicas, bool warn);
 crema_status cr_net_dtype(const char *field, Caffe__Type type, crema_dtype *out) CREMA_MUST_USE;
 
 /* Makes `net`'s parameters share the values (not the diffs) of `donor`'s layers of the same name
- * (test nets). Layers that only `net` has take part where a parameter's name ties them to a layer
- * that both have; those that only the donor has are logged. Errors: CREMA_E_SHAPE with both shapes,
- * CREMA_E_TYPE with both types, CREMA_E_ARGUMENT when the numbers of parameters differ. */
+ * (test nets). Layers that only `net` has also share if a parameter's name ties them to a layer
+ * that both have. Layers that only the donor has are logged. Errors: CREMA_E_SHAPE with both
+ * shapes, CREMA_E_TYPE with both types, CREMA_E_ARGUMENT when the numbers of parameters differ. */
 crema_status cr_net_share_params(crema_net *net, crema_net *donor) CREMA_MUST_USE;
 
 /* Layers `first` to `last`, both included; backward runs them from last to first.

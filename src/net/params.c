@@ -1,4 +1,4 @@
-/* Parameters: who owns them, what factors they learn with, who shares them. */
+/* Parameters: their owners, their learning-rate factors, and sharing. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -212,8 +212,8 @@ static crema_blob *blob_of_param(const crema_net *net, int entry) {
   return net->layer[param->layer].layer->blob[param->index];
 }
 
-/* Layers that the donor lacks share with it, too, where a parameter's name ties them to a layer
- * that it has. taken: one per layer, whether the donor has it. */
+/* Layers that the donor lacks also share with it if a parameter's name ties them to a layer that it
+ * has. `taken`: one per layer, whether the donor has it. */
 static crema_status tie_rest(crema_net *net, const bool *taken, bool *shown) {
   int *from = NULL; /* entry of a taken layer, or -1 */
   CR_TRY(CR_NEW(from, net->learnables + 1, "matching layers"));

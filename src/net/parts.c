@@ -1,5 +1,5 @@
-/* Bottoms of Concat layers that lie in the top from the start, and tops of Slice layers that stay
- * in the bottom. */
+/* Bottoms of Concat layers that are stored in the top, and tops of Slice layers that are stored in
+ * the bottom. */
 #include "core/fail.h"
 #include "net/run.h"
 
@@ -11,8 +11,8 @@ static bool is_kept(const crema_net *net, const cr_tensor *tensor) {
   return false;
 }
 
-/* Whether a layer writes the values that `of` reads elsewhere; one that shows them under another
- * name writes nothing. */
+/* Whether a layer writes the values that `of` reads elsewhere. A layer that exposes them under
+ * another name writes nothing. */
 static bool is_written(const crema_net *net, const cr_net_layer *of, const cr_tensor *tensor) {
   for (int i = 0; i < net->layers; ++i) {
     const cr_net_layer *layer = &net->layer[i];
@@ -24,7 +24,7 @@ static bool is_written(const crema_net *net, const cr_net_layer *of, const cr_te
   return false;
 }
 
-/* The blobs that are parts, and the one that is the whole. */
+/* The blobs that are parts, and the blob that is the whole. */
 typedef struct sides {
   crema_blob *const *part, *whole;
   int parts;
@@ -37,7 +37,7 @@ static sides sides_of(const cr_net_layer *layer) {
   return (sides){layer->bottom, layer->top[0], self->bottoms, false};
 }
 
-/* The axis along which the parts make up the whole: the first one in which they differ from it. */
+/* The axis along which the parts form the whole: the first axis in which they differ from it. */
 static int axis_of(const sides *s) {
   const crema_shape *part = &s->part[0]->shape, *whole = &s->whole->shape;
   int axis = 0;
@@ -71,7 +71,7 @@ static crema_status place(const sides *s, bool *done) {
     CR_TRY(cr_tensor_alias_set(s->part[placed]->data, s->whole->data, &part, s->read, done));
     part.at += part.shape.dim[part.axis];
   }
-  /* The last one is a part of another blob, or of none. */
+  /* The last of them is a part of another blob, or of none. */
   for (int j = 0; !*done && j < placed - 1; ++j) cr_tensor_detach(s->part[j]->data);
   return CREMA_OK;
 }

@@ -5,8 +5,8 @@
 #include "core/log.h"
 #include "net/graph.h"
 
-/* Marks of a blob, going backwards through the layers. Thanks to splits each blob has one
- * reader, but in-place layers read and make the same one. */
+/* Marks of a blob, going backwards through the layers. Because of splits each blob has one reader,
+ * but in-place layers read and make the same blob. */
 typedef struct blob_marks {
   bool under_loss;    /* a loss depends on it */
   bool skip_backward; /* its reader gives it no gradient */

@@ -9,8 +9,7 @@ crema_status cr_net_debug_forward(crema_net *net, int index) CREMA_MUST_USE;
 crema_status cr_net_debug_backward(crema_net *net, int index) CREMA_MUST_USE;
 crema_status cr_net_debug_all_params(crema_net *net) CREMA_MUST_USE;
 
-/* For a net of a compiled model: makes its list of commands if the net's layers run nothing but
- * ops. */
+/* For a net of a compiled model: makes its list of commands if the net's layers run only ops. */
 crema_status cr_net_make_commands(crema_net *net) CREMA_MUST_USE;
 
 /* Runs a whole forward pass without loss, hooks and logging from the list. If *ran is false, the
@@ -24,8 +23,8 @@ void cr_net_end_commands(crema_net *net, bool done);
 void cr_net_forget_commands(crema_net *net);
 
 /* Places the bottoms of Concat layers that allow it (cr_net_frozen_layer.parts_in_place) in the
- * memory of the top, and the tops of Slice layers in the memory of the bottom. To be called between
- * passes; does nothing unless net->parts_moved. */
+ * memory of the top, and the tops of Slice layers in the memory of the bottom. Call it between
+ * passes; it does nothing unless net->parts_moved. */
 crema_status cr_net_place_parts(crema_net *net) CREMA_MUST_USE;
 
 /* Remembers the shapes with which a layer was last reshaped. */
@@ -47,8 +46,8 @@ crema_status cr_net_plan_again(crema_net *net) CREMA_MUST_USE;
  * sample_weights_test. */
 bool cr_net_counts_passes(const cr_layer *layer);
 
-/* Computes a layer's tops again, as the last forward pass did, from bottoms that are there.
- * Releases nothing. A no-op for layers without bottoms or tops, which bring samples in and out. */
+/* Recomputes a layer's tops, as in the last forward pass, from bottoms that exist. Releases
+ * nothing. A no-op for layers without bottoms or tops, which bring samples in and out. */
 crema_status cr_net_replay_layer(const crema_net *net, int index) CREMA_MUST_USE;
 
 /* Before the backward pass of layer `index`: computes its segment again unless that is done. */

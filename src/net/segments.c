@@ -10,7 +10,7 @@ typedef struct segment_layer {
   int64_t made;   /* bytes of data that the layer is the first to have */
 } segment_layer;
 
-/* Cuts where a segment has reached `enough` bytes. */
+/* Ends a segment when it has reached `enough` bytes. */
 static void cut(const segment_layer *at, int layers, int64_t enough, int *segment) {
   int64_t made = 0;
   int begin = 0;

@@ -17,8 +17,8 @@ typedef struct cr_net_span {
 } cr_net_span;
 
 /* Chooses where segments begin: segment[i] is the first layer of the segment of layer i. No layer
- * of a segment writes values that an earlier segment made. Takes the number of segments for which
- * the values between segments and the largest segment need the fewest bytes together. Errors:
+ * of a segment writes values that an earlier segment made. Chooses the number of segments that
+ * minimises the bytes of the values between segments plus the largest segment. Errors:
  * CREMA_E_NO_MEMORY. */
 crema_status cr_net_choose_segments(const cr_net_span *span, int spans, int layers,
                                     int *segment) CREMA_MUST_USE;

@@ -7,7 +7,7 @@
 #include "net/graph.h"
 #include "proto/field.h"
 
-/* Tops are numbered through all layers; bottoms, too. */
+/* Tops and bottoms are each numbered through all layers. */
 typedef struct split_plan {
   Caffe__NetParameter *param;
   const cr_net_left_out *left_out;
@@ -180,7 +180,7 @@ static crema_status make_split(split_plan *plan, size_t top) {
 }
 
 /* Makes the layer's bottoms read copies, and moves its loss weights to copies. A weight that moved
- * stays behind as an explicit 0, so that a loss layer does not fall back to its default. */
+ * leaves an explicit 0, so that a loss layer does not use its default. */
 static crema_status rewire(split_plan *plan, size_t layer) {
   Caffe__LayerParameter *param = plan->param->layer[layer];
   for (size_t j = 0; j < param->n_bottom; ++j) {

@@ -18,10 +18,10 @@ static void find_written(const crema_net *net, bool *written) {
 }
 
 /* No other layer may use either gradient until it is read. A blob that already shares the bottom's
- * gradient, such as the top of a Flatten, would have to share the top's, too. */
+ * gradient, such as the top of a Flatten, would also need to share the top's. */
 static crema_status share(const cr_net_layer *layer, int j, const bool *written) {
   const crema_blob *bottom = layer->bottom[j], *top = layer->top[0];
-  /* A sum in place has the gradient of a bottom that others may write to before. */
+  /* An in-place sum has the gradient of a bottom, which other layers may write to earlier. */
   if (layer->bottom[0] == top) return CREMA_OK;
   if (!layer->propagate_down[j] || written[layer->bottom_id[j]]) return CREMA_OK;
   if (cr_tensor_is_shared(bottom->diff)) return CREMA_OK;
@@ -30,7 +30,8 @@ static crema_status share(const cr_net_layer *layer, int j, const bool *written)
   return cr_blob_share_diff(layer->bottom[j], layer->top[0]);
 }
 
-/* From the last layer to the first: a sum of sums shares what its top shares by then. */
+/* From the last layer to the first, because a sum of sums shares the gradient that its top then
+ * shares. */
 crema_status cr_net_share_sums(crema_net *net) {
   bool *written = NULL;
   crema_status status = CREMA_OK;

@@ -119,8 +119,8 @@ void cr_net_top_types(const cr_net_build *build, int index, int top, crema_dtype
   const cr_layer *layer = build->net->layer[index].layer;
   const cr_layer_class *kind = layer->kind;
   bool wide = kind->loss || kind->graph.wide_tops;
-  /* The first top of a source holds images, unless a layer reads it as labels; others are labels.
-   */
+  /* The first top of a source has images, unless a layer reads it as labels. Further tops are
+   * labels. */
   if (kind->input != NULL || layer->bottoms == 0) {
     wide = wide || top > 0 || is_label(build, index, layer->param->top[top]);
   }

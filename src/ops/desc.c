@@ -14,7 +14,8 @@ crema_status cr_op_desc_copy(const cr_op_desc *desc, cr_op_desc **out) {
   return CREMA_OK;
 }
 
-/* Of memory that is all zero. Extents behind the last axis may be anything and stay zero. */
+/* Requires memory that is all zero. Extents after the last axis can have any value and stay zero.
+ */
 static crema_status set_argument(cr_op_arg *arg, const crema_shape *shape, float scale) {
   arg->type = CREMA_F32;
   arg->scale = 1;

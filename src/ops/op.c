@@ -145,7 +145,7 @@ static crema_status check_tensors(const cr_op *op, cr_tensor *const *tensor) {
   return CREMA_OK;
 }
 
-/* The tensor that receives argument i's new values when the kernel cannot add by itself. */
+/* The tensor that receives argument i's new values if the kernel cannot accumulate. */
 static crema_status fresh_tensor(cr_op *op, int i, cr_tensor **out) {
   const cr_op_arg *arg = &op->desc->arg[i];
   if (op->fresh[i] == NULL) {
@@ -233,7 +233,7 @@ static crema_status write_fresh(cr_op *op, int i, crema_context *context, cr_for
   return CREMA_OK;
 }
 
-/* After the run; whatever its status. */
+/* Called after the run for any status. */
 static crema_status end_hold(cr_op *op, const cr_op_plan *p, crema_context *context,
                              cr_tensor *const *tensor, crema_status status) {
   const int i = op->held_arg;
@@ -270,8 +270,8 @@ static crema_status resolve(cr_op *op, const cr_op_plan *p, int i, crema_context
   return cr_tensor_write(fresh, context, format, buffer);
 }
 
-/* Everything that is read comes first, so that a tensor that is also written is still valid
- * in the format that is asked for. `result` replaces argument CR_ARG_RESULT, unless NULL. */
+/* Arguments that are read come first, so that a tensor that is also written is still valid in the
+ * requested format. `result` replaces argument CR_ARG_RESULT, unless NULL. */
 static crema_status resolve_all(cr_op *op, const cr_op_plan *p, crema_context *context,
                                 cr_tensor *const *tensor, cr_tensor *result) {
   for (int pass = 0; pass < 2; ++pass) {

@@ -1,12 +1,11 @@
 /* Ops: planned once per shape, run many times.
  *
- * A layer describes a computation (cr_op_desc), creates an op and runs it on tensors.
- * Running resolves each tensor to the format that the planned kernel wants. The tensors determine
- * the element types. The kernel is the first one of the context's back end that takes these types,
- * or else the first that takes the type of the arithmetic, to which tensors convert. If a back end
- * has no kernel, the op falls back to the CPU through the tensors' automaton. Fallbacks are
- * counted, and logged once per kind of op in a process.
- */
+ * A layer describes a computation (cr_op_desc), creates an op and runs it on tensors. Running
+ * converts each tensor to the format of the planned kernel. The tensors determine the element
+ * types. The kernel is the first in the context's back end that accepts these types. If there is
+ * none, it is the first that accepts the type of the arithmetic, to which tensors convert. If a
+ * back end has no kernel, the op falls back to the CPU through the tensors' automaton. Fallbacks
+ * are counted, and logged once per kind of op in a process. */
 #ifndef CR_OPS_OP_H
 #define CR_OPS_OP_H
 
@@ -21,7 +20,7 @@ typedef struct cr_op cr_op;
  * then they are F32. To be given to cr_op_create or freed. */
 crema_status cr_op_describe(const cr_op_desc *desc, int args, const crema_shape *const *shape,
                             const float *scale, cr_op_desc **out) CREMA_MUST_USE;
-/* The same with `numbers` constants behind the arguments. */
+/* As above, with `numbers` constants after the arguments. */
 crema_status cr_op_describe_numbers(const cr_op_desc *desc, int args,
                                     const crema_shape *const *shape, const float *scale,
                                     int numbers, const float *number,
@@ -42,7 +41,7 @@ const cr_op_desc *cr_op_made_for(const cr_op *op);
 void cr_op_destroy(cr_op *op);
 
 /* Runs on `context`. tensor[i] is argument i, NULL when absent; its count must fit the argument's
- * shape. `scalars` may be NULL for ops that read none. In the steady state nothing is allocated.
+ * shape. `scalars` may be NULL for ops that read none. In the steady state no memory is allocated.
  * Errors carry the op's name. */
 crema_status cr_op_run(cr_op *op, crema_context *context, cr_tensor *const *tensor,
                        const cr_op_scalars *scalars) CREMA_MUST_USE;

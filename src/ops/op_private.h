@@ -33,7 +33,7 @@ typedef struct cr_op_plan {
   bool declined;             /* a kernel of a library, while the plan was made */
   int posts; /* the number of post operations that the kernel applies; the rest are ops */
   cr_plan plan;
-  cr_op_desc *desc; /* as the kernel sees it: with the element types that it takes */
+  cr_op_desc *desc; /* for the kernel: with the element types that it accepts */
   cr_format *shown; /* the hints that the kernel got; tensors convert other formats first */
   cr_format *format;
 } cr_op_plan;
@@ -81,8 +81,8 @@ void cr_op_plan_release(cr_op_plan *plan); /* accepts NULL */
 /* Whether the plan may be run now; see cr_backend.ready. */
 crema_status cr_op_plan_ready(const cr_op_plan *plan) CREMA_MUST_USE;
 
-/* The plan for a run on `context` with these tensors: one that the op keeps, one of the context's
- * cache, or a new one. The op keeps it. Errors: as cr_op_plan_make. */
+/* The plan for a run on `context` with these tensors: a plan of the op, a plan of the context's
+ * cache, or a new plan. The op keeps it. Errors: as cr_op_plan_make. */
 crema_status cr_op_find_plan(cr_op *op, crema_context *context, cr_tensor *const *tensor,
                              cr_op_slot *out) CREMA_MUST_USE;
 

@@ -49,8 +49,8 @@ static void report(const asked *op, const cr_kernel *kernel, const char *reason,
                   reason == NULL ? planned : reason);
 }
 
-/* Whether the next kernel is tried after a failure to plan: this one does not support the op, or
- * its library fails where crema's own kernels may not. */
+/* Whether to try the next kernel after a failure to plan: this kernel does not support the op, or
+ * its library failed and crema's own kernels may succeed. */
 static bool is_left_to_next(const asked *op, const cr_kernel *kernel, crema_status status) {
   if (status == CREMA_E_UNSUPPORTED) {
     cr_log_debug("%s declined: %s", kernel->name, crema_error_text());
@@ -64,7 +64,7 @@ static bool is_left_to_next(const asked *op, const cr_kernel *kernel, crema_stat
   return true;
 }
 
-/* F64 if it is asked for or a value has that type, else F32. An op that only moves values has their
+/* F64 if it is requested or a value has that type, else F32. An op that only moves values has their
  * type. */
 static crema_dtype arithmetic_of(const asked *op) {
   bool floating = false;
@@ -87,7 +87,8 @@ static crema_dtype wanted_type(const asked *op, int i, crema_dtype arithmetic, b
   return kept ? held : arithmetic;
 }
 
-/* Sets the op as kernels see it. Returns whether it has other element types than the tensors. */
+/* Sets the op's description for kernels. Returns whether it has other element types than the
+ * tensors. */
 static bool show(const asked *op, cr_op_plan *p, bool as_held) {
   bool converts = false;
   p->desc->type = arithmetic_of(op);
@@ -98,8 +99,8 @@ static bool show(const asked *op, cr_op_plan *p, bool as_held) {
   return converts;
 }
 
-/* Sets the hints that the kernel sees: without gaps where it does not take those, for which tensors
- * make a copy without. */
+/* Sets the layout hints for the kernel. If the kernel does not accept gaps, the hints have none,
+ * and tensors make a copy without gaps. */
 static void show_hints(const asked *op, const cr_kernel *kernel, cr_op_plan *p) {
   for (int i = 0; i < op->key->desc->args; ++i) {
     const crema_dtype type = p->desc->arg[i].type;
@@ -165,9 +166,9 @@ static void drop_kernel(cr_op_plan *p) {
   p->kernel = NULL;
 }
 
-/* Kernels that take the tensors' element types come first, then kernels that take the type of the
- * arithmetic, to which tensors convert. A kernel of crema's own that needs another order comes
- * last: moving values costs more than converting them. */
+/* Kernels that accept the tensors' element types come first, then kernels that accept the type of
+ * the arithmetic, to which tensors convert. A kernel of crema that needs a different order comes
+ * last, because moving values costs more than converting them. */
 static crema_status choose_kernel(const asked *op, cr_op_plan *p) {
   show(op, p, true);
   crema_status status = offer(op, p);

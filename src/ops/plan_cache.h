@@ -32,9 +32,9 @@ cr_plan_cache_counts cr_plan_cache_count(cr_plan_cache *cache);
 /* The caller's reference to a plan that fits; NULL: there is none. */
 struct cr_op_plan *cr_plan_cache_find(cr_plan_cache *cache, const struct cr_plan_key *key);
 
-/* Adds *plan, which was made for the key. If another thread has added a fitting plan meanwhile,
- * *plan becomes that one, unless it is `useless` (may be NULL), which is replaced. Without memory
- * the plan is not cached. */
+/* Adds *plan, which was made for the key. If another thread has added a matching plan in the
+ * meantime, *plan becomes that plan. The plan `useless` (may be NULL) is replaced instead. Without
+ * memory the plan is not cached. */
 void cr_plan_cache_put(cr_plan_cache *cache, const struct cr_plan_key *key,
                        const struct cr_op_plan *useless, struct cr_op_plan **plan);
 

@@ -90,7 +90,7 @@ static void free_value(const ProtobufCFieldDescriptor *field, void *slot) {
   }
 }
 
-/* The state of a field that was never given; frees nothing. */
+/* Sets the state of a field without a value; frees nothing. */
 static void forget(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field) {
   void *slot = cr_field_slot(message, field);
   if (field->label == PROTOBUF_C_LABEL_REPEATED) {

@@ -15,7 +15,7 @@ enum { CR_FIELDS_MAX = 128 };
  * a pointer to the message's own struct, which is NULL after a failure. */
 crema_status cr_message_new(const ProtobufCMessageDescriptor *type, void *out) CREMA_MUST_USE;
 
-/* Bytes that one value of the field takes in memory. */
+/* The size of one value of the field in memory, in bytes. */
 size_t cr_field_width(const ProtobufCFieldDescriptor *field);
 
 /* Where the value lives (for a repeated field: the pointer to its array). */
@@ -29,7 +29,7 @@ size_t cr_field_count(const ProtobufCMessage *message, const ProtobufCFieldDescr
 const void *cr_field_value(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
                            size_t index);
 
-/* Marks a scalar as given; nothing to do for other fields. */
+/* Marks a scalar as set; a no-op for other fields. */
 void cr_field_mark(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field);
 
 /* Makes room for `extra` more values of a repeated field. Its length stays; the caller adds to it

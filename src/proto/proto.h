@@ -80,7 +80,7 @@ crema_status cr_piece_file_read(const cr_piece_file *file, uint64_t at, void *ou
 
 /* A net in wire format whose larger blobs stay in the file. */
 typedef struct cr_stored_net {
-  Caffe__NetParameter *param; /* upgraded; the values of some blobs have to be read from `file` */
+  Caffe__NetParameter *param; /* upgraded; the values of some blobs must be read from `file` */
   cr_piece_file *file;        /* NULL: all values are in memory */
   const uint8_t *bytes;       /* addresses of values that stay in the file */
   size_t size;                /* 0: no values stay there */
@@ -97,7 +97,7 @@ crema_status cr_stored_net_of(const void *bytes, size_t size, size_t run, const 
                               cr_stored_net *out) CREMA_MUST_USE;
 void cr_stored_net_close(cr_stored_net *net);
 
-/* Whether these values of a blob have to be read from the file, at *at. */
+/* Whether these values of a blob must be read from the file, at *at. */
 bool cr_stored_net_is_in_file(const cr_stored_net *net, const void *values, uint64_t *at);
 
 /* Reads/writes any message in wire or text format; writing goes through a temporary file,
@@ -113,7 +113,7 @@ typedef struct cr_wire_part {
 typedef crema_status cr_wire_visit(void *user, const cr_wire_part *part);
 
 /* Hands the fields of a message in wire form, in their order, to `visit`, without parsing them.
- * Fails as cr_message_read_binary does, and with what `visit` returns. */
+ * Errors: as cr_message_read_binary, and the status of `visit`. */
 crema_status cr_message_walk_binary(const ProtobufCMessageDescriptor *type, const char *path,
                                     cr_wire_visit *visit, void *user) CREMA_MUST_USE;
 crema_status cr_message_read_text(const ProtobufCMessageDescriptor *type, const char *path,
@@ -132,7 +132,7 @@ typedef struct cr_layer_search {
       *field;    /* the message in the text that is the net, such as "net_param"; NULL: all of it */
   size_t number; /* of several such messages, which */
   const char *name; /* the layer's */
-  size_t before;    /* layers of that name, and of the phase, that come before it */
+  size_t before;    /* number of preceding layers of that name and phase */
   Caffe__Phase phase;
 } cr_layer_search;
 
@@ -141,8 +141,8 @@ typedef struct cr_layer_search {
  * thread's error text may change. */
 size_t cr_text_layer_line(const char *text, size_t size, const cr_layer_search *search);
 
-/* The line on which a field of the message itself, not of one inside it, is given last; 0: nowhere.
- * For error messages. The thread's error text may change. */
+/* The line on which a field of the message itself, not of a nested message, is set last; 0: not
+ * set. For error messages. The thread's error text may change. */
 size_t cr_text_field_line(const char *text, size_t size, const char *field);
 
 /* Whether the layer belongs to the phase according to its rules about phases; rules about levels
@@ -151,7 +151,7 @@ bool cr_layer_names_phase(const Caffe__LayerParameter *layer, Caffe__Phase phase
 
 /* Upgrades: */
 
-/* The end of the name of a Scale layer that an upgrade has made of a BatchNorm layer's fields. */
+/* The suffix of the name of a Scale layer that an upgrade made from a BatchNorm layer's fields. */
 #define CR_UPGRADED_SCALE "/scale_bias"
 
 /* Upgrades a net of any dialect (V0, V1, input/input_dim, old transform and BatchNorm fields) to

@@ -1,9 +1,9 @@
 /* Nets in wire format whose larger blobs stay in the file.
  *
  * Weights are most of a file, and blobs need them in their own memory, aligned and usually in
- * another memory format. So the parser sees the file as a range of addresses and reads only the
- * pages that it looks at: names, shapes and small blobs. The other values are read at their first
- * use, into the memory of the blob.
+ * another memory format. The parser therefore accesses the file as a range of addresses and reads
+ * only the pages with names, shapes and small blobs. The other values are read at their first use,
+ * into the memory of the blob.
  *
  * The file is read, not mapped: truncating a mapped file would end the process. */
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include "proto/upgrade.h"
 #include "proto/wire_format.h"
 
-enum { PAGE = 1 << 12 }; /* of the file, read whole */
+enum { PAGE = 1 << 12 }; /* of the file, which is read completely */
 
 struct cr_piece_file {
   atomic_int references;
@@ -165,7 +165,7 @@ void cr_stored_net_close(cr_stored_net *net) {
   *net = (cr_stored_net){0};
 }
 
-/* *done is false, and nothing is open, for a file that has to be read whole. */
+/* *For a file that must be read completely, `done` is false and nothing is open. */
 static crema_status open_pages(cr_piece_file *file, size_t run, cr_stored_net *out, bool *done) {
   pages p = {0};
   *done = false;

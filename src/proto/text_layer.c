@@ -103,15 +103,16 @@ static bool scan_layer(cr_scanner *scanner, layer_note *note, Caffe__Phase phase
   return true;
 }
 
-/* The search while it goes through the text. */
+/* The state of the search through the text. */
 typedef struct search_state {
   const cr_layer_search *search;
   size_t fields;    /* messages called search->field so far */
   size_t found;     /* layers of that name and phase so far */
-  size_t any, line; /* of the first layer of that name, of the one looked for; 0: not found yet */
+  size_t any,
+      line; /* line of the first layer of that name, and of the layer searched for; 0: not found */
 } search_state;
 
-/* Notes a layer that was scanned; true when it is the one looked for. */
+/* Records a scanned layer; true if it is the layer searched for. */
 static bool is_it(search_state *state, const layer_note *note) {
   const cr_layer_search *search = state->search;
   const char *name = note->name.data == NULL ? "" : note->name.data;
@@ -156,7 +157,7 @@ size_t cr_text_field_line(const char *text, size_t size, const char *field) {
   cr_token token = {0};
   size_t line = 0;
   int depth = 0;
-  bool value = false; /* after a colon; an enum's value is a name, too */
+  bool value = false; /* after a colon; an enum's value is also a name */
   cr_scanner_start(&scanner, text, size, "text");
   while (cr_scanner_next(&scanner, &token) == CREMA_OK && token.kind != CR_TOKEN_END) {
     if (opens(&token)) ++depth;

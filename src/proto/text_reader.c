@@ -226,7 +226,7 @@ static crema_status read_double(text_reader *r, double *out) {
 
 static float to_float(double value) {
   if (value > FLT_MAX) {
-    /* Halfway between the largest float and what would follow it. */
+    /* Halfway between the largest float and the next value of unlimited range. */
     return value <= 0x1.ffffffp127 ? FLT_MAX : INFINITY;
   }
   if (value < -FLT_MAX) return -to_float(-value);

@@ -284,7 +284,8 @@ static crema_status append_unicode(const char **at, const char *end, cr_buffer *
   return append_utf8(out, code);
 }
 
-/* One escape; *at stands behind its backslash and is moved behind the escape. */
+/* One escape sequence. *at is the position after its backslash and moves to the end of the escape.
+ */
 static crema_status append_escape(const char **at, const char *end, cr_buffer *out) {
   static const char names[] = "abfnrtv\\?'\"";
   static const char values[] = "\a\b\f\n\r\t\v\\?'\"";

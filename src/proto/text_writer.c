@@ -145,7 +145,7 @@ static crema_status print_field(const ProtobufCMessage *message,
   return cr_buffer_append(out, "", 0);
 }
 
-/* The message in a field. If it is not given: a new empty message, which goes to *made, too. */
+/* The message in a field. If it is not set: a new empty message, also stored in *made. */
 static crema_status enter_field(const ProtobufCMessage *message,
                                 const ProtobufCFieldDescriptor *field, const ProtobufCMessage **out,
                                 ProtobufCMessage **made) {

@@ -64,7 +64,7 @@ static crema_status upgrade_inputs(cr_upgrade *upgrade) {
     ++net->n_layer;
     CR_TRY(fill_input_layer(net, net->layer[0]));
   } else {
-    /* Models of early versions are so; a net that is to run needs the shape. */
+    /* Models of early versions have this form; a net to run needs the shape. */
     for (size_t i = 0; i < net->n_input; ++i) {
       cr_log_warning("%s: input \"%s\" is omitted, as it has neither input_shape nor input_dim",
                      upgrade->source, net->input[i]);

@@ -1,4 +1,5 @@
-/* The steps that bring an old net to today's form; proto.h has the whole. */
+/* The steps that upgrade an old net to the current format; proto.h declares the complete upgrade.
+ */
 #ifndef CR_PROTO_UPGRADE_H
 #define CR_PROTO_UPGRADE_H
 

@@ -16,7 +16,7 @@ static bool rectifies(const Caffe__LayerParameter *layer, float *slope) {
   return (conv != NULL && conv->relu) || (ip != NULL && ip->relu) || (norm != NULL && norm->relu);
 }
 
-/* Whether a layer drops values without scaling the rest, so that TEST has to multiply. */
+/* Whether a layer drops values without scaling the rest, so that TEST must multiply. */
 static bool drops_only(const Caffe__LayerParameter *layer) {
   return cr_upgrade_is_of(layer, "Dropout") && layer->dropout_param != NULL &&
          layer->dropout_param->has_scale_train;

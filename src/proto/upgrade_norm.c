@@ -1,8 +1,9 @@
-/* BatchNorm of the NVIDIA dialect and of Intel Caffe can scale and shift by itself; it becomes a
- * BatchNorm followed by a Scale, as does PSPNet's BN. The parameters 0 to 2 are the statistics
- * (mean, variance, one value without a meaning), 3 the scale and 4 the shift. Models of early
- * versions, such as those that DIGITS wrote, have another order: scale, shift, mean, variance, one
- * value. Models of BVLC have three: sums of means, sums of variances, and their divisor. */
+/* BatchNorm of the NVIDIA dialect and of Intel Caffe can also scale and shift. It becomes a
+ * BatchNorm followed by a Scale. PSPNet's BN is upgraded in the same way. The parameters 0 to 2 are
+ * the statistics (mean, variance, one value without a meaning), 3 the scale and 4 the shift. Models
+ * of early versions, such as those that DIGITS wrote, have another order: scale, shift, mean,
+ * variance, one value. Models of BVLC have three: sums of means, sums of variances, and their
+ * divisor. */
 #include <string.h>
 
 #include "core/fail.h"
@@ -30,8 +31,8 @@ static bool is_bn(const Caffe__LayerParameter *layer) {
   return cr_upgrade_is_of(layer, "BN");
 }
 
-/* Intel Caffe's way to ask for scaling. Its default, if the file gives neither field, is left to
- * the file's own Scale layers, as in other dialects. */
+/* Intel Caffe's field that requests scaling. Its default, if the file gives neither field, is left
+ * to the file's own Scale layers, as in other dialects. */
 static bool has_weight(const Caffe__BatchNormParameter *norm) {
   if (norm == NULL || (norm->has_use_weight_bias && !norm->use_weight_bias)) return false;
   return norm->has_use_weight_bias || norm->filler != NULL;
@@ -75,8 +76,8 @@ static void keep_parameters(Caffe__LayerParameter *layer, size_t from, size_t to
   }
 }
 
-/* The statistics are not learned, whatever the multipliers say. With `full`, as in the NVIDIA
- * dialect, scale and shift are learned at the full rate, whatever the multipliers say. */
+/* The statistics are not learned, for any multipliers. With `full`, as in the NVIDIA dialect, scale
+ * and shift are learned at the full rate, for any multipliers. */
 static void set_multipliers(Caffe__LayerParameter *norm, Caffe__LayerParameter *scale, bool full) {
   for (size_t i = 0; i < norm->n_param; ++i) {
     norm->param[i]->has_lr_mult = norm->param[i]->has_decay_mult = 1;

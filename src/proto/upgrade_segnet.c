@@ -123,7 +123,7 @@ static bool has_weights(const Caffe__LayerParameter *layer) {
          (loss->has_weight_by_label_freqs || loss->n_class_weighting > 0);
 }
 
-/* Weights count only if the layer asks for them. */
+/* Weights count only if the layer requests them. */
 static crema_status make_infogain(Caffe__LayerParameter *layer) {
   Caffe__InfogainLossParameter *infogain = NULL;
   ProtobufCMessage *loss = &layer->loss_param->base;

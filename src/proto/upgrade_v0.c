@@ -132,7 +132,7 @@ static Caffe__V1LayerParameter *find_maker(const Caffe__NetParameter *net, size_
   return NULL;
 }
 
-/* Makes `layer` read the padding layer's bottom, and pad by itself. */
+/* Makes `layer` read the padding layer's bottom and do the padding. */
 static crema_status absorb_padding(Caffe__V1LayerParameter *layer,
                                    const Caffe__V1LayerParameter *padding) {
   if (!has_type(layer, "conv") && !has_type(layer, "pool")) {

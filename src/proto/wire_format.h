@@ -21,15 +21,15 @@ typedef enum cr_wire_type {
 
 enum { CR_WIRE_NUMBER_MAX = 536870911, CR_WIRE_VARINT_MAX = 10, CR_WIRE_DEPTH_MAX = 100 };
 
-/* Bytes of a message, which may have to be brought into memory first. */
+/* Bytes of a message, which may need to be loaded into memory first. */
 typedef struct cr_wire_input {
   const uint8_t *bytes;
   size_t size;
   /* Makes bytes `from` to `to` - 1 readable; NULL: all of them are. */
   crema_status (*load)(void *user, size_t from, size_t to);
   void *user;
-  /* Blobs with at least as many bytes of values in one piece are not loaded: the values stay where
-   * they are, and need not be aligned. 0: all are loaded. */
+  /* Blobs with at least this number of contiguous bytes of values are not loaded. The values stay
+   * in place and need not be aligned. 0: all blobs are loaded. */
   size_t run;
 } cr_wire_input;
 
@@ -44,7 +44,7 @@ void cr_wire_free(const cr_wire_input *input, ProtobufCMessage *message);
 crema_status cr_message_parse(const ProtobufCMessageDescriptor *type, const char *path,
                               const cr_wire_input *input, ProtobufCMessage **out) CREMA_MUST_USE;
 
-/* Hands the fields of `size` bytes to `visit`; see cr_message_walk_binary. */
+/* Calls `visit` for the fields in `size` bytes; see cr_message_walk_binary. */
 crema_status cr_wire_walk(const ProtobufCMessageDescriptor *type, const uint8_t *bytes, size_t size,
                           const char *source, cr_wire_visit *visit, void *user) CREMA_MUST_USE;
 

@@ -1,7 +1,7 @@
 /* Warns about Crop layers without an offset if the net suggests one. In BVLC Caffe 1.0, and here,
  * the window begins at 0. In older versions, for which the files of FCN of 2015 and of HED were
  * written, it shows the same pixels as bottom 1. That offset follows from the windows of the layers
- * between the two bottoms and a blob that both come from (caffe.coord_map computes the same). */
+ * between the two bottoms and their common source blob (caffe.coord_map computes the same). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,8 @@
 
 enum { SPATIAL = 2 }; /* axes 2 and 3 */
 
-/* Position z of one blob along a spatial axis lies at scale z + shift of another. */
+/* Position z of one blob along a spatial axis corresponds to position scale z + shift of another.
+ */
 typedef struct mapping {
   bool known;
   double scale[SPATIAL], shift[SPATIAL];
@@ -61,8 +62,8 @@ static mapping place_of_layer(const cr_net_layer *layer, int top, int bottom) {
   return p;
 }
 
-/* Maps positions of blob `from`, which layer `reader` reads, to each blob that it comes from. `out`
- * has one entry per blob. */
+/* Maps positions of blob `from`, which layer `reader` reads, to each of its source blobs. `out` has
+ * one entry per blob. */
 static void trace(const crema_net *net, int reader, int from, mapping *out) {
   memset(out, 0, (size_t)net->blobs * sizeof *out);
   out[from] = (mapping){.known = true, .scale = {1, 1}};

@@ -1,5 +1,5 @@
-/* Warns about losses with unexpected results: fields of loss_param that a loss does not read,
- * probabilities whose softmax it takes, and losses that teach nothing. */
+/* Warns about losses with unexpected results: unread fields of loss_param, a second softmax on
+ * probabilities, and losses without a gradient. */
 #include <stdlib.h>
 
 #include "core/fail.h"
@@ -63,8 +63,8 @@ void cr_net_warn_of_losses(const crema_net *net) {
   }
 }
 
-/* A loss weight that the prototxt gives goes to a copy of the blob if other layers read it, too
- * (see cr_net_insert_splits). A loss layer's default weight stays, as in Caffe, and the reader's
+/* A loss weight in the prototxt file moves to a copy of the blob if other layers also read it (see
+ * cr_net_insert_splits). A loss layer's default weight stays, as in Caffe, and the reader's
  * gradient replaces it. */
 crema_status cr_net_warn_of_lost_losses(const crema_net *net) {
   int *reader = NULL; /* one per blob, the last layer that reads it */

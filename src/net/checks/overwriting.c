@@ -19,7 +19,7 @@ typedef struct blob_notes {
   int current; /* of a storage: the version that is in memory now */
   int writer;  /* of a storage: the layer that overwrote it last */
   int source;  /* of a storage: the layer that makes it, without filling it anew in each pass */
-  /* Of a storage, going backwards: the nearest layer that preserves less than [level]. */
+  /* The nearest preceding layer that preserves less than [level] of a storage. */
   int clobberer[LEVELS];
 } blob_notes;
 

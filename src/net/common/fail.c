@@ -98,7 +98,8 @@ static size_t count_before(const crema_net *net, size_t index, Caffe__Phase phas
   return before;
 }
 
-/* A layer that an upgrade made of another, "<name>/scale_bias", has the other one's line. */
+/* A layer that an upgrade made, "<name>/scale_bias", has the line of the layer that it was made
+ * from. */
 static size_t find_line(const char *text, size_t size, cr_layer_search search) {
   size_t line = cr_text_layer_line(text, size, &search);
   const char *slash = strrchr(search.name, '/');
@@ -140,7 +141,7 @@ const char *cr_net_line_text(const crema_net *net, size_t index, char text[CR_NE
   return text;
 }
 
-/* The line for a failure, which stays as it is: looking for the line may fail, too. */
+/* The line for a failure, which is unchanged even if the search for the line fails. */
 static size_t line_for(const crema_net *net, size_t index, crema_status code) {
   cr_error *error = cr_error_keep();
   const size_t line = cr_net_layer_line(net, index);
@@ -149,7 +150,7 @@ static size_t line_for(const crema_net *net, size_t index, crema_status code) {
   return line;
 }
 
-/* Adds to a failure the file and, when it is in a layer, the line on which that begins. */
+/* Adds to a failure the file and, for a failure in a layer, the line on which the layer begins. */
 crema_status cr_net_fail_in_file(const crema_net *net, crema_status code) {
   cr_where where = {.file = net->origin.path};
   if (crema_error_layer()[0] != '\0') where.line = line_for(net, net->at, code);

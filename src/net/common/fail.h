@@ -19,12 +19,12 @@ crema_status cr_net_blame_layer(const cr_layer *layer, crema_status code);
 /* Appends the names and shapes of a layer's bottoms to CREMA_E_SHAPE if there are two or more. */
 crema_status cr_net_show_bottoms(const crema_net *net, int index, crema_status code);
 
-/* Adds the layer to a failure in a pass, and for crema_error_file and crema_error_line where the
- * net's file has it, unless a file is to blame already. */
+/* Adds the layer to a failure in a pass. For crema_error_file and crema_error_line it adds the
+ * layer's place in the net's file, unless the failure already names a file. */
 crema_status cr_net_fail_in_pass(const crema_net *net, int index, crema_status code);
 
-/* The line on which layer `index` of net->param begins; 0 when that is not known. Changes nothing
- * but the thread's error text. */
+/* The line on which layer `index` of net->param begins; 0 if unknown. Changes only the thread's
+ * error text. */
 size_t cr_net_layer_line(const crema_net *net, size_t index);
 
 /* " (line 12)" for a layer whose line is known, "" otherwise; returns `text`. */
@@ -41,7 +41,7 @@ crema_status cr_net_fail_in_file(const crema_net *net, crema_status code);
  * *(void **)out. */
 crema_status cr_net_allocate(cr_arena *arena, void *out, size_t count, size_t width) CREMA_MUST_USE;
 
-/* The same for an array of what `pointer` points at. `owner` has the arena. */
+/* As above, for an array of the type that `pointer` points to. `owner` has the arena. */
 #define CR_NET_NEW(owner, pointer, count) \
   cr_net_allocate(&(owner)->arena, &(pointer), (size_t)(count), sizeof *(pointer))
 

@@ -7,7 +7,7 @@
 #include "core/fail.h"
 #include "core/rng.h"
 
-/* The slot of `name`, or the free one where it belongs. */
+/* The slot of `name`, or the free slot for it. */
 static struct cr_name_slot *find(const cr_name_map *map, const char *name) {
   size_t mask = map->capacity - 1;
   size_t at = (size_t)cr_hash_text(name) & mask;

@@ -11,7 +11,7 @@
 typedef struct cr_net_param {
   int layer, index; /* the layer, and which of its parameters */
   const char *name; /* ParamSpec name; "" when it has none; owned by net->param */
-  int owner;        /* entry that owns the values; -1: this one does */
+  int owner;        /* entry that owns the values; -1: this entry */
   int learnable;    /* index among the learnable parameters */
 } cr_net_param;
 
@@ -35,10 +35,10 @@ typedef struct cr_net_layer {
   bool need_backward;
   bool inline_params;          /* the net's own text gives the parameters' values */
   bool fused;                  /* another layer computes its forward pass */
-  struct cr_net_layer *scaled; /* the layer that does its work, backward, too; NULL: itself */
+  struct cr_net_layer *scaled; /* the layer that does its work forward and backward; NULL: itself */
   bool parts_in_place;         /* see cr_net_frozen_layer */
   bool once;                   /* the same */
-  uint64_t ran;                /* 1 + net->shapes when it last did; 0: it has not run */
+  uint64_t ran;                /* 1 + net->shapes at its last run; 0: it has not run */
   bool has_loss;               /* a top has a loss weight other than 0 */
   bool loss_seeded;            /* the diffs of those tops hold the loss weights */
   int first_param;             /* its first entry in net->net_param; layer->params of them */
@@ -54,9 +54,9 @@ static inline crema_blob *cr_net_layer_blob(const cr_net_layer *layer, int j) {
   return j < bottoms ? layer->bottom[j] : layer->top[j - bottoms];
 }
 
-/* Where the text of a net stands: for messages, and for relative paths inside it. */
+/* The origin of a net's text, for messages and for relative paths in it. */
 typedef struct cr_net_origin {
-  const char *path; /* the file, or what names the text in messages */
+  const char *path; /* the file, or a name for the text in messages */
   const char *text; /* the text, of `size` bytes; NULL: it is in the file */
   size_t size;
   const char
@@ -116,41 +116,41 @@ struct crema_net {
   bool settles;               /* some values are held in half precision */
   bool plans;                 /* releases values after their last use (net/lifetimes.h) */
   cr_tensor_scratch *per_use; /* of trained parameters; may be NULL */
-  bool *kept;                 /* one per blob: it was asked for */
+  bool *kept;                 /* one per blob: the caller requested it */
   bool recomputes;            /* drops values that can be computed again */
-  uint64_t shapes;            /* how often a layer was found to have new ones */
+  uint64_t shapes;            /* number of times that a layer was found to have new shapes */
   uint64_t planned;           /* `shapes` when lifetimes were planned */
   bool parts_moved;           /* shapes or kept blobs have changed since cr_net_place_parts */
   cr_net_replay replay;
   double replay_time;   /* seconds that segments took so far; on a device, to submit them */
   cr_tensor **released; /* backing array of the release lists */
   double grad_scale;    /* all gradients are multiplied with it, and a solver divides them by it */
-  int fusions;          /* layers whose work others do */
+  int fusions;          /* layers whose work other layers do */
   bool debug_info;      /* log in every pass; may be changed between passes */
   cr_net_loss *loss;
   cr_net_recording recording;
   crema_net_hooks hooks;
-  size_t at; /* while it is built: the layer of `param` that is being built */
+  size_t at; /* during building: the layer of `param` that is being built */
 };
 
 /* The first layer of that name; -1 when there is none. */
 int cr_net_find_layer(const crema_net *net, const char *name);
 
-/* Pairs the layers of another net with this one's by name, in the order of calls: returns the first
- * layer of that name that was not returned yet, or -1. `cursor` has net->layers entries, which
- * cr_net_match_start sets. */
+/* Pairs the layers of another net with this net's layers by name, in the order of calls. Returns
+ * the first layer of that name that was not returned by an earlier call, or -1. `cursor` has
+ * net->layers entries, which cr_net_match_start sets. */
 void cr_net_match_start(const crema_net *net, int *cursor);
 int cr_net_match(const crema_net *net, const char *name, int *cursor);
 
-/* To be called before the net computes or its values are read, and after it has computed: see
+/* Call it before the net computes or its values are read, and after it has computed: see
  * crema_view. No-ops when there are no views. */
 crema_status cr_net_take_views(crema_net *net) CREMA_MUST_USE;
 crema_status cr_net_show_views(crema_net *net) CREMA_MUST_USE;
 
 /* Kernels may read and write half-precision values in full precision. Settling brings a tensor back
- * to its own type and drops the other types, after the last layer of a pass that uses it. To be
- * called when the graph stands, the first function finds out whether the net has such values. The
- * other functions settle after a layer's pass. */
+ * to its own type and drops the other types, after the last layer of a pass that uses it. The first
+ * function, called when the graph is complete, finds out whether the net has such values. The other
+ * functions settle after a layer's pass. */
 void cr_net_plan_settling(crema_net *net);
 crema_status cr_net_settle_params(const crema_net *net, int index) CREMA_MUST_USE;
 crema_status cr_net_settle_forward(const crema_net *net, int index) CREMA_MUST_USE;

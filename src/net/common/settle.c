@@ -20,8 +20,8 @@ void cr_net_plan_settling(crema_net *net) {
   }
 }
 
-/* Parameters that are trained, here or by a net that shares them, stay in full precision,
- * in which a library's order of them is made anew after each update anyway. */
+/* Parameters that are trained, here or by a net that shares them, stay in full precision. A
+ * library's format of them is recomputed after each update in any case. */
 crema_status cr_net_settle_params(const crema_net *net, int index) {
   const cr_layer *layer = net->layer[index].layer;
   if (!net->settles) return CREMA_OK;

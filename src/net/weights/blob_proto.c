@@ -115,7 +115,7 @@ crema_status cr_blob_values_copy(const cr_blob_values *values, crema_dtype type,
   return CREMA_OK;
 }
 
-/* A blob of 16 bits gets more precise values as floats, from which training continues. */
+/* A 16-bit blob also gets more precise values as floats, from which training continues. */
 static crema_status store_values(const cr_blob_values *values, cr_tensor *tensor) {
   crema_dtype own = cr_tensor_type(tensor);
   if (!cr_dtype_is_floating(own) && values->type != own) {

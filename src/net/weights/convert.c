@@ -62,7 +62,7 @@ static crema_status copy_as(const cr_blob_values *values, crema_dtype type, void
   return status;
 }
 
-/* Rounds values to the type that is wanted and gives them in the type of `field`. */
+/* Rounds values to the requested type and returns them in the type of `field`. */
 static crema_status round_values(const conversion *c, const cr_blob_values *values,
                                  cr_blob_field field, void **out) {
   void *rounded = NULL, *widened = NULL;

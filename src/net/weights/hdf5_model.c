@@ -20,8 +20,8 @@ bool cr_net_is_named_hdf5(const char *path) {
   return length >= 3 && strcmp(path + length - 3, ".h5") == 0;
 }
 
-/* The signature is at byte 0, 512, 1024, 2048 ..., as other data may come first. It is checked here
- * because the HDF5 library is loaded only for files that have it. */
+/* The signature is at byte 0, 512, 1024, 2048 ..., because other data may precede it. It is checked
+ * here because the HDF5 library is loaded only for files that have it. */
 bool cr_net_is_hdf5(const char *path) {
   static const char signature[8] = "\211HDF\r\n\032\n";
   char found[sizeof signature];
@@ -61,7 +61,7 @@ static bool write_values(hid_t file, hid_t links, const char *path, const crema_
   return good;
 }
 
-/* The values of a tensor as a file holds them, and their type: halves are widened. */
+/* The values of a tensor in the form of the file, and their type: 16-bit floats are widened. */
 static crema_status read_tensor(cr_tensor *tensor, hid_t *type, const void **values) {
   bool doubles = cr_tensor_type(tensor) == CREMA_F64;
   crema_devptr data = {0};
@@ -282,7 +282,7 @@ static crema_status load_param(const crema_net *net, int entry, bool copy, cr_hd
                    layer->name, layer->kind->type, path->data);
   }
   if (set.kind != CR_HDF5_SET) return cr_fail(CREMA_E_CORRUPT, "%s is not a data set", path->data);
-  /* Checked again in the second round, as the file may have been changed meanwhile. */
+  /* Checked a second time in the second round, because the file may have changed in between. */
   crema_status status = check_set(&set, layer->blob[param->index]);
   if (status == CREMA_OK) {
     status = copy ? read_set(file, path->data, layer->blob[param->index])
@@ -302,8 +302,8 @@ static crema_status has(cr_hdf5_reader *file, const char *path, cr_hdf5_kind kin
   return CREMA_OK;
 }
 
-/* Whether the file has parameters of the layer, or has the layer where it needs none. A group
- * without data sets may only lead to layers inside. */
+/* Whether the file has parameters of the layer or, for a layer without parameters, has the layer. A
+ * group without data sets may only lead to layers inside. */
 static crema_status has_layer(const cr_layer *layer, cr_hdf5_reader *file, cr_buffer *path,
                               bool *out) {
   CR_TRY(object_path("/data", layer->name, -1, path));
@@ -329,7 +329,7 @@ static crema_status check_surplus(const cr_layer *layer, cr_hdf5_reader *file, c
                  layer->name, layer->kind->type, path->data, layer->params);
 }
 
-/* A layer that the upgrade has made of one of the file. */
+/* A layer that the upgrade made from a layer of the file. */
 static crema_status load_norm(const crema_net *net, int index, bool copy,
                               const Caffe__LayerParameter *norm, cr_net_loading *loading) {
   const cr_net_layer *layer = &net->layer[index];
@@ -349,7 +349,7 @@ static crema_status load_layers(const crema_net *net, bool copy, cr_hdf5_reader 
   for (int i = 0; i < net->layers; ++i) {
     const cr_net_layer *layer = &net->layer[i];
     bool saved;
-    /* Of several layers with one name the first takes the values. */
+    /* If several layers have one name, the first gets the values. */
     if (layer->layer->name[0] == '\0' || cr_net_find_layer(net, layer->layer->name) != i) continue;
     const Caffe__LayerParameter *norm = cr_net_find_hdf5_norm(norms, layer->layer->name);
     if (norm != NULL) {
@@ -372,7 +372,7 @@ out:
   return status;
 }
 
-/* Links may form cycles, so depth and number need limits that do not come from the file. */
+/* Links may form cycles, so depth and number need limits that are independent of the file. */
 enum { MOST_DEPTH = 16 };
 
 /* The state of a walk through /data. */
@@ -383,8 +383,8 @@ typedef struct spare_walk {
   int depth, links;
 } spare_walk;
 
-/* A group that holds a data set "0" belongs to a layer; layers whose names have slashes lie in
- * groups inside. */
+/* A group that has a data set "0" belongs to a layer. Layers whose names have slashes are in nested
+ * groups. */
 static crema_status visit_group(spare_walk *walk) {
   static const char root[] = "/data/";
   cr_buffer names = {0};

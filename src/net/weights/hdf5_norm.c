@@ -12,7 +12,7 @@
 
 enum { MOST_SETS = 5 };
 
-/* The Scale that the upgrade of the net has made of `norm`; *out is NULL where there is none. */
+/* The Scale that the upgrade of the net made from `norm`; *out is NULL if there is none. */
 static crema_status find_scale(const crema_net *net, const cr_layer *norm, cr_buffer *path,
                                const cr_layer **out) {
   *out = NULL;

@@ -116,7 +116,7 @@ out:
   return status;
 }
 
-/* After the last file: rejects layers without weights if the caller wants that. */
+/* After the last file: rejects layers without weights if the caller requests it. */
 static crema_status check_complete(const cr_net_loading *loading) {
   int missing = 0, all = 0;
   if (!loading->last || loading->missing != CR_MISSING_REFUSED) return CREMA_OK;

@@ -10,7 +10,7 @@
 
 /* Loading files (loading.c): */
 
-/* What to do about layers whose parameters are in no file of weights: fail, warn about each layer,
+/* The reaction to layers whose parameters are in no file of weights: fail, warn about each layer,
  * or nothing. In the last case a file need not have anything for the net. */
 typedef enum cr_net_missing {
   CR_MISSING_REFUSED,
@@ -18,9 +18,9 @@ typedef enum cr_net_missing {
   CR_MISSING_IGNORED
 } cr_net_missing;
 
-/* Loads files of weights, each over the files before it. Layers whose parameters are shared count
- * as given when the owner's are, and the other way round. After a failure the net has the values of
- * the files before. Does not warn about layers that `other` (may be NULL) has as well. */
+/* Loads files of weights, each over the files before it. Layers that share parameters count as
+ * loaded if the owner is loaded, and vice versa. After a failure the net has the values of the
+ * files before. Does not warn about layers that `other` (may be NULL) has as well. */
 crema_status cr_net_load_files(crema_net *net, const char *const *path, size_t count,
                                cr_net_missing missing, const crema_net *other) CREMA_MUST_USE;
 
@@ -31,8 +31,8 @@ crema_status cr_net_load_bytes(crema_net *net, const void *bytes, size_t size, c
 
 /* Saving (save.c, hdf5_model.c): */
 
-/* How values are written, as a sum: with the diffs; in Caffe's own fields; as HDF5 whatever the
- * file's name (see crema_save_options). */
+/* Flags for writing values: with the diffs; in Caffe's own fields; as HDF5 for any file name (see
+ * crema_save_options). */
 enum { CR_SAVE_DIFFS = 1, CR_SAVE_OLD_FORMAT = 2, CR_SAVE_HDF5 = 4 };
 
 /* crema_net_save_weights_with; `save` is a sum of CR_SAVE_DIFFS and so on. */
@@ -46,7 +46,7 @@ crema_status cr_net_to_proto(crema_net *net, unsigned save,
                              Caffe__NetParameter **out) CREMA_MUST_USE;
 void cr_net_proto_free(Caffe__NetParameter *message);
 
-/* Whether the name asks for HDF5: it ends in ".h5". */
+/* Whether the name selects HDF5: it ends in ".h5". */
 bool cr_net_is_named_hdf5(const char *path);
 
 /* Whether the names of the layers allow an HDF5 model: each layer with parameters needs its own
@@ -114,7 +114,7 @@ crema_status cr_shape_to_proto(const crema_shape *shape, Caffe__BlobShape **slot
 /* Shape of a BlobProto, legacy num/channels/height/width included. Errors: CREMA_E_SHAPE. */
 crema_status cr_blob_proto_shape(const Caffe__BlobProto *proto, crema_shape *out) CREMA_MUST_USE;
 
-/* Checks that the proto holds as many values as its shape, which goes to *shape, asks for.
+/* Checks that the proto has the number of values of its shape, and stores the shape in *shape.
  * Errors: CREMA_E_SHAPE, CREMA_E_CORRUPT. */
 crema_status cr_blob_proto_check(const Caffe__BlobProto *proto, crema_shape *shape) CREMA_MUST_USE;
 
@@ -130,7 +130,7 @@ typedef struct cr_blob_values {
   size_t count; /* 0: none */
 } cr_blob_values;
 
-/* Finds both and checks their counts against the shape, which goes to *shape. Errors:
+/* Finds both, checks their counts against the shape, and stores the shape in *shape. Errors:
  * CREMA_E_SHAPE, CREMA_E_CORRUPT. */
 crema_status cr_blob_values_find(const Caffe__BlobProto *proto, crema_shape *shape,
                                  cr_blob_values *data, cr_blob_values *diff) CREMA_MUST_USE;
@@ -187,9 +187,9 @@ crema_status cr_net_note_spare(cr_net_loading *loading, const char *name) CREMA_
 crema_status cr_net_report_ignored(cr_net_loading *loading, const char *source) CREMA_MUST_USE;
 
 /* Fails with CREMA_E_NOT_FOUND when the net has parameters and `matched`, the number of its layers
- * that a file of weights has values for, is 0: the net would run untrained. After the last file
- * also rejects layers without weights if loading->missing asks for that, and names the first of
- * them with similar names in the file. */
+ * that a file of weights has values for, is 0: the net would run untrained. After the last file it
+ * also rejects layers without weights, if loading->missing requests it. The text names the first
+ * such layer and similar names in the file. */
 crema_status cr_net_check_matched(const crema_net *net, int matched,
                                   const cr_net_loading *loading) CREMA_MUST_USE;
 
