@@ -21,7 +21,8 @@ crema_status cr_affine_read(const cr_graph *graph, int layer, cr_affine *out,
 /* The identity. */
 crema_status cr_affine_identity(int axis, int64_t channels, cr_affine *out) CREMA_MUST_USE;
 
-/* Whether `part` has as many channels in the same axis as `whole`, or one pair for all. */
+/* Whether `part` has the same channels in the same axis as `whole`, or one pair for all channels.
+ */
 bool cr_affine_fits(const cr_affine *part, const cr_affine *whole);
 
 /* Composes `whole` with `next` after it, or `previous` before it, which fit. */

@@ -32,9 +32,9 @@ struct cr_batch_split {
   split_job job;
 };
 
-/* PIECE: bytes that a layer reads and writes for a piece. LEAST: bytes of all values of a batch
- * that make up for starting threads and for several times as many ops. Measured with nets of 5 to
- * 100 MB of weights on processors with 1 MB of second-level cache each. */
+/* PIECE: bytes that a layer reads and writes for a piece. LEAST: the bytes of all values of a batch
+ * from which splitting pays for starting threads and for the additional ops. Measured with nets of
+ * 5 to 100 MB of weights on processors with 1 MB of second-level cache each. */
 static const double PIECE = 10e6, LEAST = 8e6;
 
 int64_t cr_batch_split_choose(const cr_batch_cost *batch, int64_t samples, int threads) {
@@ -151,7 +151,7 @@ static crema_status work(void *user) {
   }
 }
 
-/* The calling thread takes over the work of threads that cannot be started. */
+/* The calling thread does the work of threads that cannot be started. */
 static crema_status run_workers(cr_batch_split *pieces) {
   for (int i = 1; i < pieces->workers; ++i) {
     split_worker *w = &pieces->worker[i];

@@ -18,7 +18,7 @@ void cr_batch_split_destroy(cr_batch_split *pieces);
 
 /* Computes the outputs, which have their shapes, from the inputs, `samples` in all, `piece` at a
  * time, in `threads` threads. The blobs are the program's inputs and outputs in their order. The
- * bits do not depend on which thread does what. */
+ * bits do not depend on the assignment of work to threads. */
 crema_status cr_batch_split_run(cr_batch_split *pieces, int threads, int64_t samples, int64_t piece,
                                 crema_blob *const *input, crema_blob *const *output) CREMA_MUST_USE;
 

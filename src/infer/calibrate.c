@@ -222,7 +222,7 @@ static crema_status print_weights(const cr_layer *layer, cr_buffer *text) {
   return cr_buffer_print(text, "\n");
 }
 
-/* The largest values make an average, so averages need the whole range. */
+/* The largest values dominate an average, so averages need the full range. */
 static crema_status print_bottoms(const cr_net_layer *of, const watch *w,
                                   cr_calibrate_method method, cr_buffer *text) {
   const cr_layer *layer = of->layer;

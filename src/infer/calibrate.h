@@ -5,7 +5,7 @@
 
 #include "net/net.h"
 
-/* From the values of a blob to the largest one that an integer is to stand for. */
+/* Computes from the values of a blob the clipping threshold for int8. */
 typedef enum cr_calibrate_method {
   CR_CALIBRATE_MINMAX,     /* the largest of all */
   CR_CALIBRATE_PERCENTILE, /* 99.99 % of those that are not 0 are below it */

@@ -80,7 +80,7 @@ static crema_status take_layer(cr_graph *graph, int index, int *current) {
   return take_params(layer);
 }
 
-/* Outputs, blobs to be kept, and what layers in place have made of inputs. */
+/* Outputs, blobs to keep, and values that in-place layers wrote to inputs. */
 static crema_status mark_wanted(cr_graph *graph, const char *const *keep, size_t keeps,
                                 const int *current) {
   const crema_net *net = graph->net;

@@ -1,4 +1,4 @@
-/* A net as the passes see it: layers in the order of running, and the values between them.
+/* A net for the passes: layers in the order of execution, and the values between them.
  *
  * One layer makes a value, and one layer at most reads it: the net has been split. A layer in place
  * reads one value and makes another value with the same name and memory. Names and memory are given
@@ -36,7 +36,7 @@ typedef struct cr_graph_layer {
   bool rewritten;     /* it differs from `built` in more than types and name */
   bool in_place;      /* its first top may have the memory of its first bottom */
   bool adds_in_place; /* its top has the memory of the addend */
-  bool selects;       /* made by a pass: its top has some of its bottom's values as they are */
+  bool selects;       /* made by a pass: its top has some of its bottom's values unchanged */
   bool moved;         /* its bottom is another value than the net's layer has */
   int sum,
       sum_bottom; /* with an addend: the layer that added it, and its number as a bottom there */
@@ -67,17 +67,17 @@ typedef struct cr_graph {
   const cr_scales *scales; /* with CREMA_PRECISION_INT8 */
 } cr_graph;
 
-/* Takes the graph of `net`, which must outlive it, as `text` must. `keep` names the blobs that have
- * to stay besides inputs and outputs. Zero-initialise; to be freed whatever the result. Errors:
+/* Takes the graph of `net`, which must outlive it, as `text` must. `keep` names the blobs to keep
+ * in addition to inputs and outputs. Zero-initialise it, and free it for any result. Errors:
  * CREMA_E_UNKNOWN_NAME for a blob that the net does not have. */
 crema_status cr_graph_make(cr_graph *graph, crema_net *net, const char *const *keep, size_t keeps,
                            cr_buffer *text) CREMA_MUST_USE;
 void cr_graph_free(cr_graph *graph);
 
-/* Whether the layer is there and of the class. */
+/* Whether the layer exists and has the class. */
 bool cr_graph_is(const cr_graph *graph, int layer, const cr_layer_class *kind);
 
-/* The shape of the value where the net was built. */
+/* The shape of the value when the net was built. */
 const crema_shape *cr_graph_shape(const cr_graph *graph, int value);
 
 /* The receptive field of one output value. */
@@ -104,11 +104,11 @@ bool cr_graph_has_loss(const cr_graph *graph, int layer);
  * earlier or later than it does. */
 bool cr_graph_is_simple(const cr_graph *graph, int layer);
 
-/* Whether other layers depend on when this one runs, because it or they overwrite what others still
- * read: as in Caffe, such a net runs as it stands. */
+/* Whether other layers depend on the layer's position, because it or they overwrite values that
+ * other layers read later. As in Caffe, such a net runs in the given order. */
 bool cr_graph_is_tied(const cr_graph *graph, int layer);
 
-/* Whether the value may be dropped: no caller asks for it by its name. */
+/* Whether the value may be dropped: no caller requests it by name. */
 bool cr_graph_may_go(const cr_graph *graph, int value);
 
 /* Gives layers that overwrite the value in place, under any name for its memory, their own memory.
@@ -118,8 +118,8 @@ void cr_graph_protect(cr_graph *graph, int value);
 /* The value that the memory of `value` belongs to first. */
 int cr_graph_root(const cr_graph *graph, int value);
 
-/* Removes a simple layer whose top has its bottom's values. False, and nothing is
- * done, when both must stay. */
+/* Removes a simple layer whose top has its bottom's values. Returns false and does nothing if both
+ * must stay. */
 bool cr_graph_pass_by(cr_graph *graph, int layer);
 
 /* Removes `second`, a simple layer that reads the top of `first`: `first` makes its top. */

@@ -34,7 +34,7 @@ struct crema_model {
   cr_buffer text;       /* the lines of the passes the first time */
 };
 
-/* The model with one reference more or less; the last one frees it. */
+/* Adds or drops a reference to the model; dropping the last reference frees it. */
 void cr_model_retain(crema_model *model);
 void cr_model_release(crema_model *model);
 

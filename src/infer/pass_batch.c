@@ -4,7 +4,7 @@
 #include "infer/passes.h"
 
 /* Whether each sample of the tops depends only on the same sample of the bottoms. Bottoms and tops
- * are floats, whatever types the layer computes with. */
+ * are floats, for any type that the layer computes in. */
 static bool is_apart(const cr_graph *graph, int layer) {
   const cr_graph_layer *l = &graph->layer[layer];
   const cr_layer_types *types = &l->built->types;

@@ -1,11 +1,11 @@
 /* The bottoms of a Concat along samples or channels are written into its top, or copied there at
- * their first read, so that the Concat has nothing to copy. A Concat followed by another Concat has
- * nothing to do at all. net/parts.c does it, for shapes and formats that allow it. */
+ * their first read, so that the Concat has nothing to copy. A Concat followed by another Concat
+ * copies nothing. net/parts.c implements this, for shapes and formats that allow it. */
 #include "core/fail.h"
 #include "infer/passes.h"
 #include "layers/registry.h"
 
-/* Whether the value lies in a Slice's bottom. */
+/* Whether the value is stored in a Slice's bottom. */
 static bool is_sliced(const cr_graph *graph, int value) {
   const cr_graph_layer *maker = &graph->layer[graph->value[value].maker];
   if (cr_graph_is(graph, graph->value[value].maker, &cr_layer_slice)) {

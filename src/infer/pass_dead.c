@@ -1,11 +1,11 @@
-/* Layers that nothing depends on: neither an output, nor a blob to be kept, nor a file. */
+/* Removes layers on which no output, no kept blob and no file depends. */
 #include "core/fail.h"
 #include "infer/passes.h"
 #include "layers/common/input_class.h"
 #include "layers/registry.h"
 
-/* A layer without tops is needed for its effect, unless it ignores its bottoms: then it only hides
- * them, which cr_program_make does by itself. */
+/* A layer without tops is needed for its effect, unless it ignores its bottoms. In that case it
+ * only hides them, and cr_program_make does this anyway. */
 static bool is_needed(const cr_graph *graph, int index) {
   const cr_graph_layer *layer = &graph->layer[index];
   if (layer->kind->input != NULL && layer->kind->input->net_input) return true;

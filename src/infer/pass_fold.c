@@ -45,8 +45,8 @@ static crema_status read_conv(const cr_graph *graph, weighted_layer *w) {
   return cr_affine_identity(conv->axis, w->outputs, &w->after);
 }
 
-/* The values from the axis on are one vector. The extents after the first of them may change as
- * long as their product does not. */
+/* The values from the axis on are one vector. The extents after the first may change, provided that
+ * their product does not. */
 static crema_status read_product(const cr_graph *graph, weighted_layer *w) {
   const cr_graph_layer *layer = &graph->layer[w->layer];
   const Caffe__InnerProductParameter *param = layer->built->param->inner_product_param;
@@ -71,7 +71,7 @@ static crema_status read_weighted(const cr_graph *graph, int layer, weighted_lay
   return product == CR_PRODUCT_INNER ? read_product(graph, w) : read_conv(graph, w);
 }
 
-/* Takes the layers that follow `first`, one after the other, as long as they fit. */
+/* Folds the layers that follow `first`, one by one, while they fit. */
 static crema_status take_following(cr_graph *graph, int first, cr_affine *into, int *taken) {
   for (;;) {
     const int top = graph->layer[first].top[0], reader = graph->value[top].reader;

@@ -4,8 +4,8 @@
  * scale per output channel; its bottom becomes U8 if it cannot be below 0, else I8. Values between
  * such layers are integers of one scale, also through max pooling, Concat and Split. All other
  * values stay in FLOAT, and a layer rounds its bottom itself. A Scale or an LRN of floats before
- * such a layer does that in its place. A Scale for whose bottom there is a scale reads integers,
- * too, and an average of a whole plane makes floats of them. A layer that adds a blob has both, or
+ * such a layer does that in its place. A Scale whose bottom has a scale in the table also reads
+ * int8. An average of a whole plane converts int8 to floats. A layer that adds a blob has both, or
  * neither, in integers. */
 #include <math.h>
 #include <stdlib.h>
@@ -19,14 +19,14 @@
 /* Values that are held in one way; kept for the first of them. */
 typedef struct group {
   int parent;      /* another value of the group, or itself */
-  bool integers;   /* so far nothing speaks against it */
+  bool integers;   /* not excluded so far */
   bool signs;      /* some may be below 0 */
   float threshold; /* the largest magnitude that has its own integer; 0: unknown */
 } group;
 
 typedef struct quantizer {
   cr_graph *graph;
-  bool *product; /* of each layer: it is to multiply integers */
+  bool *product; /* of each layer: it should multiply integers */
   group *group;  /* of each value */
 } quantizer;
 
@@ -39,14 +39,14 @@ static int own_bottoms(const cr_graph_layer *l) {
   return l->bottoms - (cr_posts_add(&l->frozen.posts) ? 1 : 0);
 }
 
-/* What Intel Caffe's calibration has written into a net. NULL: nothing about 8-bit integers. */
+/* What Intel Caffe's calibration has written into a net. NULL: no information about int8. */
 static const Caffe__QuantizationParameter *calibrated(const cr_graph_layer *l) {
   const Caffe__QuantizationParameter *p = l->built->param->quantization_param;
   return p != NULL && p->bw_layer_in == 8 ? p : NULL;
 }
 
 /* The largest magnitude of a layer's bottom by the table or else by the net; 0: none of them says.
- * Intel Caffe has integers up to 255 where no value is below 0. */
+ * Intel Caffe uses integers up to 255 if no value is negative. */
 static float threshold_of(const quantizer *q, int layer, int bottom) {
   const cr_scales_line *line =
       cr_scales_find(q->graph->scales, q->graph->layer[layer].built->name, "");
@@ -248,7 +248,7 @@ static crema_status measure_rows(const cr_graph_layer *l, const cr_quantization 
   return status;
 }
 
-/* Weights as I8, row by row; scale[r], what 1 of them stands for, is filled. */
+/* Weights as I8, row by row. Fills scale[r], the value of the integer 1 in row r. */
 static crema_status round_weights(const quantizer *q, int layer, cr_quantization *w, float *scale) {
   cr_graph_layer *l = &q->graph->layer[layer];
   const bool product = l->kind->fusion.product == CR_PRODUCT_INNER;
@@ -262,7 +262,7 @@ static crema_status round_weights(const quantizer *q, int layer, cr_quantization
   return CREMA_OK;
 }
 
-/* The bias in units of the sums; zeros where there is none. */
+/* The bias in units of the sums; zeros without a bias. */
 static crema_status scale_bias(quantizer *q, int layer, const float *unit, int64_t count) {
   cr_graph_layer *l = &q->graph->layer[layer];
   const crema_shape shape = cr_shape_1(count);

@@ -1,6 +1,6 @@
 /* A convolution with windows of one element and a stride reads only one of several positions. The
- * convolution before it takes over the stride, through element-wise layers and sums, and computes
- * no other positions. The other bottoms of such a sum, such as a shortcut, are copied position by
+ * preceding convolution adopts the stride, through element-wise layers and sums, and computes no
+ * other positions. The other bottoms of such a sum, such as a shortcut, are copied position by
  * position (Pooling with windows of one element).
  *
  * Extents stay right for inputs of any size: with rounding down, floor(floor(x / a) / b) is
@@ -23,8 +23,7 @@ typedef struct steps {
 typedef struct strider {
   cr_graph *graph;
   steps *read; /* of each value: how it is read */
-  steps
-      *stride; /* of each layer: the stride of a convolution, times the stride that it takes over */
+  steps *stride; /* of each layer: the stride of a convolution, times the stride that it adopts */
   bool *saves; /* of each value: computing less of it saves products */
 } strider;
 
@@ -78,7 +77,7 @@ static void look_at(strider *s, int layer) {
   }
 }
 
-/* Whether a convolution before the value, or one of several, takes over the stride. */
+/* Whether one of the convolutions before the value adopts the stride. */
 static void find_savings(strider *s, int layer) {
   const cr_graph_layer *l = &s->graph->layer[layer];
   bool saves = is_conv(s->graph, layer);
@@ -89,7 +88,8 @@ static void find_savings(strider *s, int layer) {
   for (int j = 0; j < l->tops; ++j) s->saves[l->top[j]] = saves;
 }
 
-/* Keeps values whole if that saves nothing. The other bottoms of a sum have to follow. */
+/* Keeps values complete if removing positions saves nothing. The other bottoms of a sum must
+ * follow. */
 static void settle(strider *s, int layer) {
   const cr_graph_layer *l = &s->graph->layer[layer];
   const bool keeps_place = is_positional(s->graph, layer);

@@ -1,4 +1,4 @@
-/* Layers that hand their bottom on unchanged in phase TEST. */
+/* Removes layers that pass their bottom on unchanged in phase TEST. */
 #include "core/fail.h"
 #include "infer/passes.h"
 

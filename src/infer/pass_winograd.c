@@ -1,14 +1,14 @@
 /* Lets convolutions with 3x3 windows use Winograd's method, which needs less than half of the
- * multiplications and rounds a little more. Kernels take it where there are enough positions to
- * make up for transforming the weights in each run. */
+ * multiplications and rounds a little more. Kernels use it if there are enough positions to pay for
+ * transforming the weights in each run. */
 #include "core/fail.h"
 #include "infer/passes.h"
 #include "layers/common/layer_conv.h"
 #include "layers/registry.h"
 
 static bool is_suitable(const cr_graph *graph, int layer) {
-  /* Channels that kernels work on at a time. With one input block, transforming costs as much as
-   * the products save, and megabytes. */
+  /* Channels that kernels work on at a time. With one input block, the transform costs the time
+   * that the products save, and megabytes of memory. */
   enum { BLOCK = 16 };
   const cr_graph_layer *l = &graph->layer[layer];
   if (!cr_graph_is(graph, layer, &cr_layer_convolution) || l->rewritten || l->frozen.int8 != NULL) {

@@ -29,8 +29,8 @@ bool cr_pass_is_pointwise(const cr_graph_layer *layer);
 /* Whether the layer writes its values anew in each pass. */
 bool cr_pass_makes_anew(const cr_graph *graph, int layer);
 
-/* Whether no layer reads the value, or another value in its memory, after `layer`, and no caller
- * asks for it. */
+/* Whether no layer after `layer` reads the value or another value in its memory, and no caller
+ * requests it. */
 bool cr_pass_reads_before(const cr_graph *graph, int value, int layer);
 
 /* One file each. */

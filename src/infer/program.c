@@ -58,7 +58,7 @@ static crema_status set_names(char *const *name, const int *value, int count, ch
   return CREMA_OK;
 }
 
-/* The graph's layer goes to the program. */
+/* Moves the graph's layer to the program. */
 static crema_status add_layer(cr_program *program, cr_graph_layer *layer, char *const *name) {
   Caffe__LayerParameter *param = layer->param;
   const size_t index = program->param->n_layer++;
@@ -90,7 +90,8 @@ static crema_status add_layers(cr_program *program, cr_graph *graph, char *const
   return CREMA_OK;
 }
 
-/* The net's own fields, without layers and what only training or building knows. */
+/* The net's own fields, without layers and without the fields that only training or building needs.
+ */
 static crema_status copy_net(const cr_graph *graph, Caffe__NetParameter **out) {
   const Caffe__NetParameter *from = graph->net->param;
   const size_t most = (size_t)(graph->layers + graph->values) + 1;

@@ -4,7 +4,7 @@
 
 #include "infer/graph.h"
 
-/* Read-only once it is made, but for the formats in which tensors hold the weights. */
+/* Read-only after creation, except for the formats of the weights' tensors. */
 typedef struct cr_program {
   int references; /* of the model and its sessions; under the model's lock */
   Caffe__NetParameter *param;
@@ -13,7 +13,7 @@ typedef struct cr_program {
   cr_batch_cost batch;
 } cr_program;
 
-/* Names the values that are left, and makes a program of the layers, which it takes over. A top
+/* Names the remaining values and makes a program of the layers, which it owns afterwards. A top
  * that no layer reads and that is no output gets a Silence layer, so that the net's outputs stay
  * the same. */
 crema_status cr_program_make(cr_graph *graph, cr_program **out) CREMA_MUST_USE;

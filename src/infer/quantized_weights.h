@@ -4,8 +4,8 @@
 
 #include "infer/graph.h"
 
-/* The target of F32 weights: BF16; or I8, where 1 stands for scale[r] in row r, the weights of an
- * output channel. */
+/* The target type of F32 weights: BF16, or I8. An I8 value of 1 in row r, the weights of output
+ * channel r, means scale[r]. */
 typedef struct cr_quantization {
   crema_dtype type;
   int64_t rows, length; /* I8: they are stored row by row */
@@ -13,8 +13,9 @@ typedef struct cr_quantization {
   const float *scale; /* I8: copied */
 } cr_quantization;
 
-/* Makes the layer's parameter 0, of F32, one of `shape` with as many values of how->type. They are
- * rounded when they are first wanted, in the format that is wanted: no other copy of them stays. */
+/* Replaces the layer's parameter 0, of F32, by a parameter of `shape` with the same number of
+ * values of how->type. They are rounded at their first use, in the requested format, and no other
+ * copy of them remains. */
 crema_status cr_graph_quantize_weights(cr_graph *graph, int layer, const crema_shape *shape,
                                        const cr_quantization *how) CREMA_MUST_USE;
 

@@ -1,6 +1,6 @@
 /* Tables of scales, as `crema calibrate` writes them and ncnn's tools do: in each line a name and
- * numbers. `<layer>_param_0` has a number for each output channel of the layer's weights, `<layer>`
- * one for each of its bottoms: what values are multiplied by to become integers up to 127. */
+ * numbers. `<layer>_param_0` has a factor for each output channel of the layer's weights, and
+ * `<layer>` a factor for each of its bottoms. Values times their factor are integers up to 127. */
 #ifndef CR_INFER_SCALES_H
 #define CR_INFER_SCALES_H
 
@@ -19,7 +19,7 @@ typedef struct cr_scales {
   cr_scales_line *line;
 } cr_scales;
 
-/* Reads the file. Zero-initialise; to be freed whatever the result. Errors: CREMA_E_PARSE with the
+/* Reads the file. Zero-initialise it, and free it for any result. Errors: CREMA_E_PARSE with the
  * line, and errors of reading. */
 crema_status cr_scales_read(const char *path, cr_scales *out) CREMA_MUST_USE;
 void cr_scales_free(cr_scales *scales);

@@ -1,5 +1,5 @@
-/* The caller sees the session's own blobs, which share the values of the net's blobs. The net is
- * built again when the caller asks for a blob that the passes have dropped. */
+/* The caller gets the session's own blobs, which share the values of the net's blobs. The net is
+ * rebuilt when the caller requests a blob that the passes dropped. */
 #include "infer/session.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ struct crema_session {
   crema_context *context;
   crema_net *net;
   session_blob *blobs;
-  bool whole;             /* the caller asked for an inner blob: batches are computed whole */
+  bool whole;             /* the caller requested an inner blob: batches are not split */
   cr_batch_split *pieces; /* NULL: no batch was computed in pieces so far */
 };
 
@@ -90,7 +90,7 @@ static crema_status build_net(crema_session *session) {
   cr_program *program = cr_model_take_program(session->model);
   crema_net *net = NULL;
   crema_status status = cr_model_build(session->model, program, session->context, &net);
-  /* The net plans the memory of blobs unless it is asked for them. */
+  /* The net plans the memory of blobs except for requested blobs. */
   for (session_blob *b = session->blobs; b != NULL && status == CREMA_OK; b = b->next) {
     crema_blob *blob = NULL;
     status = crema_net_blob(net, b->name, &blob);

@@ -34,7 +34,7 @@ struct cr_exchange_class {
   bool root_only; /* sums reach rank 0 only */
   crema_status (*prepare)(cr_exchange *end, const cr_exchange_span *span, int spans);
   crema_status (*run)(cr_exchange *end, crema_context *context, int span, bool sum);
-  crema_status (*finish)(cr_exchange *end); /* NULL: nothing is left to be done */
+  crema_status (*finish)(cr_exchange *end); /* NULL: no work remains */
   void (*fail)(cr_exchange *end, crema_status status);
   void (*destroy)(cr_exchange *end);
 };

@@ -197,7 +197,7 @@ static crema_status open_links(cr_group_end *end, int slots) {
     cr_link link = group->link[i];
     if (link.to != end->base.rank) continue;
     crema_status status = cr_link_open(&link, slots, end->pieces.bytes);
-    /* A rank that fails meanwhile closes the queues of all links. */
+    /* A rank that fails in the meantime closes the queues of all links. */
     pthread_mutex_lock(&group->lock);
     group->link[i] = link;
     pthread_mutex_unlock(&group->lock);

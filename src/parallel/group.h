@@ -10,7 +10,7 @@
 
 typedef struct cr_group cr_group;
 
-/* How runs are cut, so that one piece is added while the next is on its way. */
+/* The division of runs into pieces, so that one piece is added while the next is transferred. */
 typedef struct cr_piece_cut {
   int most; /* pieces per run */
   size_t bytes;

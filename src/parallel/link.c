@@ -154,7 +154,7 @@ crema_status cr_link_release(cr_link *link, crema_context *context, cr_link_slot
   return cr_queue_push(link->pair.free, slot);
 }
 
-/* Copies towards `dst` at the receiver: there, or to the slot's host memory. */
+/* Copies towards `dst` at the receiver: to `dst` itself, or to the slot's host memory. */
 static crema_status copy_out(const cr_link *link, crema_context *context, const cr_link_slot *slot,
                              crema_devptr dst, crema_devptr src, size_t bytes) {
   if (!link->direct) return cr_copy_to_cpu(context, slot->host, src, bytes);

@@ -33,7 +33,7 @@ typedef struct cr_link_slot {
   uint64_t sender, receiver;
 } cr_link_slot;
 
-/* Where the receiver wants the bytes. */
+/* The receiver's address for the bytes. */
 typedef struct cr_link_place {
   cr_native_event *ready; /* the receiver's */
   crema_devptr memory;
@@ -57,7 +57,7 @@ typedef struct cr_link {
 } cr_link;
 
 /* Opens a link whose members up to `bell` are set, with `slots` slots of `slot_bytes` bytes.
- * Errors: CREMA_E_NO_MEMORY, CREMA_E_DEVICE; then, too, cr_link_close frees it. */
+ * Errors: CREMA_E_NO_MEMORY, CREMA_E_DEVICE. Even after an error cr_link_close frees it. */
 crema_status cr_link_open(cr_link *link, int slots, size_t slot_bytes) CREMA_MUST_USE;
 /* Waits for queued work that uses the link. Accepts a link that is not or only partly open. */
 void cr_link_close(cr_link *link);

@@ -18,8 +18,8 @@ typedef struct packet {
   cr_world_message message;
 } packet;
 
-/* A name that begins with a zero is not one of a file: it ends with the socket. The id itself,
- * which everybody on the host could read there, is not part of it. */
+/* A name that begins with a zero is not one of a file: it ends with the socket. The id itself is
+ * not part of it, because every process on the host could read it there. */
 static socklen_t address_of(const cr_group_id *id, int rank, struct sockaddr_un *out) {
   uint64_t digest = 14695981039346656037u; /* FNV-1a */
   for (size_t i = 0; i < sizeof id->bytes; ++i) {

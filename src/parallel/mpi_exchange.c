@@ -1,9 +1,9 @@
 /* The exchange between processes, by MPI's collectives.
  *
- * A span goes in pieces: while one is summed, the next come from the device and earlier ones go
- * back. MPI reads and writes only memory of the exchange: after a failure the net may be freed
- * while MPI continues (cr_mpi_world_wait). On the host this costs a copy, but no more CPU time,
- * because Open MPI then reuses the same few pages. */
+ * A span is sent in pieces. While one piece is summed, the next pieces arrive from the device and
+ * earlier pieces return to it. MPI reads and writes only memory of the exchange: after a failure
+ * the net may be freed while MPI continues (cr_mpi_world_wait). On the host this costs a copy, but
+ * no more CPU time, because Open MPI then reuses the same few pages. */
 #include <stdlib.h>
 #include <string.h>
 

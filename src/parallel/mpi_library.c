@@ -11,8 +11,8 @@
 
 enum { PATH = 4096 };
 
-/* What Open MPI opens in turn looks for the library's names in the whole process, and its threads
- * outlive any use that crema makes of it. */
+/* Modules that Open MPI opens look up the library's symbols in the whole process, and its threads
+ * outlive any use by crema. */
 static void *open_name(const char *name) {
   return dlopen(name, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
 }

@@ -80,9 +80,9 @@ typedef struct cr_mpi {
 #undef CR_MPI_OBJECT
 } cr_mpi;
 
-/* Opens libmpi.so.40: in the folder that the environment variable CREMA_MPI_PATH names, else where
- * the system looks for libraries. It stays open. Errors: CREMA_E_NOT_FOUND,
- * CREMA_E_UNSUPPORTED for a library that is not Open MPI's. */
+/* Opens libmpi.so.40: from the folder in the environment variable CREMA_MPI_PATH, else from the
+ * system's library folders. It stays open. Errors: CREMA_E_NOT_FOUND, CREMA_E_UNSUPPORTED for a
+ * library that is not Open MPI's. */
 crema_status cr_mpi_open(cr_mpi *out) CREMA_MUST_USE;
 
 #endif

@@ -23,8 +23,8 @@ static int number_in_environment(const char *name) {
   return text == NULL ? 0 : atoi(text);
 }
 
-/* How many processes were started together: 0 for a process started by itself, -1 for an unknown
- * number. mpirun sets the first variable; Slurm's srun sets PMIx's (Open MPI) or PMI's (others). */
+/* The number of processes started together: 0 for a single process, -1 if unknown. mpirun sets the
+ * first variable. Slurm's srun sets the variable of PMIx (Open MPI) or PMI (other libraries). */
 static int started_together(void) {
   int count = number_in_environment("OMPI_COMM_WORLD_SIZE");
   if (count > 0) return count;
@@ -69,8 +69,8 @@ static crema_status start_mpi(cr_mpi_world *world) {
   return CREMA_OK;
 }
 
-/* A process that cannot reach its launcher is its own world for Open MPI and would train by itself.
- */
+/* A process that cannot reach its launcher is its own world for Open MPI and would train
+ * separately. */
 static crema_status check_size(const cr_mpi_world *world) {
   const int expected = started_together();
   if (expected <= 0 || expected == world->base.size) return CREMA_OK;
@@ -173,7 +173,7 @@ static int receive(cr_mpi_world *world, cr_world_message *message, bool *receive
   const int code = mpi->Iprobe(CR_MPI_ANY_SOURCE, FAILURE_TAG, world->control, &found, &from);
   *received = code == CR_MPI_SUCCESS && found;
   if (!*received) return code;
-  /* The probe has seen it: this does not wait. */
+  /* The probe has found it, so this does not wait. */
   return mpi->Recv(message, (int)sizeof *message, mpi->byte, from.source, FAILURE_TAG,
                    world->control, NULL);
 }
@@ -279,7 +279,7 @@ static bool is_telling(const cr_mpi_world *world) {
 static void mpi_leave(cr_world *base) {
   cr_mpi_world *world = of(base);
   const bool failed_before = world->base.failed != CREMA_OK;
-  /* MPI_Finalize would wait as well, but hear nothing. */
+  /* MPI_Finalize would also wait, but receive no messages. */
   crema_status status = cr_world_lock(base);
   if (status == CREMA_OK) {
     const int code = world->mpi.Ibarrier(world->agreeing, &world->request);

@@ -24,11 +24,11 @@ cr_mpi_world *cr_mpi_world_of(cr_world *world);
 /* After cr_world_lock and a call of MPI that returned `code`; `call` names it. */
 crema_status cr_mpi_world_unlock(cr_mpi_world *world, int code, const char *call) CREMA_MUST_USE;
 
-/* Waits for a request, which is then mpi.request_null. After a failure MPI may still read or write
- * the request's memory: it must neither change nor be freed as long as the process lives. */
+/* Waits for a request, which is then mpi.request_null. After a failure MPI may still access the
+ * request's memory. It must not change or be freed while the process lives. */
 crema_status cr_mpi_world_wait(cr_mpi_world *world, cr_mpi_handle *request) CREMA_MUST_USE;
 
-/* A communicator of all processes; every process has to call this. */
+/* A communicator of all processes; every process must call this. */
 crema_status cr_mpi_world_duplicate(cr_mpi_world *world, cr_mpi_handle *out) CREMA_MUST_USE;
 
 /* Free an unused communicator or operation; a no-op after a failure. */

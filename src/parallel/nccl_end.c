@@ -7,7 +7,7 @@
 #include "device/memory/memory_lock.h"
 #include "parallel/world_private.h"
 
-/* NCCL may notice that a rank has gone before the rank's message is here. */
+/* NCCL may notice that a rank has ended before the rank's message arrives. */
 static const double EXPLAINING_SECONDS = 0.3;
 
 /* The message of the rank that failed explains NCCL's failure here. */
@@ -37,8 +37,8 @@ static crema_status await_queued(const cr_nccl_end *end, double since) {
   return CREMA_OK;
 }
 
-/* No thread of this process allocates meanwhile. Waits for the other processes only if NCCL has to
- * connect the ranks first. */
+/* No thread of this process allocates in the meantime. Waits for the other processes only if NCCL
+ * must connect the ranks first. */
 static crema_status queue_call(const cr_nccl_end *end, crema_context *context,
                                const cr_collective *call, double since) {
   cr_collective_begin();

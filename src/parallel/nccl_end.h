@@ -18,7 +18,7 @@ typedef struct cr_nccl_end {
 } cr_nccl_end;
 
 /* Joins the group `id` by `device`, as the rank that this process is in the world; all must call
- * it. The end is to be closed also after a failure. */
+ * it. Close the end even after a failure. */
 crema_status cr_nccl_end_join(cr_nccl_end *end, cr_world *world, crema_device *device,
                               const cr_group_id *id) CREMA_MUST_USE;
 

@@ -1,7 +1,7 @@
 /* The exchange by the collective operations of the back end's own library: NCCL on CUDA devices.
  *
- * A call is started and then polled until the library has queued it. The library may have to
- * connect all ranks first, and a rank that polls hears of a failure. Queued work waits on the
+ * A call is started and then polled until the library has queued it. The library may need to
+ * connect all ranks first, and a rank that polls learns of a failure. Queued work waits on the
  * device; when a rank fails, the members of all ranks are aborted, which ends that wait too.
  *
  * A call waits on its device for the other ranks' calls, and a thread that allocates memory may
@@ -20,8 +20,8 @@ typedef struct members {
   const cr_collectives *library;
   int count;
   cr_member *member[CR_MAX_DEVICES];
-  atomic_ullong come, queued; /* how often a rank has come to a call, and has queued one */
-  atomic_ullong begun;        /* calls to which all have come */
+  atomic_ullong come, queued; /* number of calls that a rank has entered, and has queued */
+  atomic_ullong begun;        /* number of calls that all ranks have entered */
 } members;
 
 static members *members_of(const cr_group_end *end) {
@@ -66,7 +66,7 @@ static crema_status queue_call(const cr_group_end *end, crema_context *context,
   return CREMA_OK;
 }
 
-/* The last rank to come holds the allocation lock for all, and gives it back whatever happens. */
+/* The last rank to enter holds the allocation lock for all ranks and always releases it. */
 static crema_status queue_together(const cr_group_end *end, crema_context *context,
                                    const cr_collective *call) {
   members *all = members_of(end);

@@ -29,7 +29,7 @@ typedef struct nccl_world {
   cr_nccl_end nccl;
   crema_context *context;
   cr_block there, here;  /* one float per byte of a piece of each rank; the latter on the host */
-  double patience;       /* seconds to wait for others */
+  double patience;       /* seconds to wait for other processes */
   bool leaving;          /* this process leaves; guarded by the lock, like the members below */
   cr_world_message gone; /* the rank that has left or whose process has ended */
   double gone_since;     /* 0: none */
@@ -47,7 +47,7 @@ static void tell(nccl_world *world, int rank, crema_status status, const char *r
   cr_messenger_send(&world->messenger, &world->base.failure);
 }
 
-/* Remembers the first rank that is gone. */
+/* Records the first rank that has ended. */
 static void note_gone(nccl_world *world, const cr_world_message *message) {
   if (world->gone_since != 0) return;
   world->gone = *message;
@@ -107,7 +107,8 @@ static crema_status exchange(nccl_world *world, bool sum, int64_t count) {
   return crema_context_finish(world->context);
 }
 
-/* A device that keeps waiting for others would keep this process from freeing its memory. */
+/* A device that still waits for other devices would prevent this process from freeing its memory.
+ */
 static crema_status checked(nccl_world *world, crema_status status) {
   if (status != CREMA_OK) cr_nccl_end_abort(&world->nccl, status);
   return status;

@@ -17,7 +17,7 @@ cr_peer cr_peer_self(int rank) {
   return self;
 }
 
-/* Linux draws the number at each start; containers see their host's. */
+/* Linux draws the number at each start; containers have their host's number. */
 uint64_t cr_peer_host(void) {
   char text[64] = "";
   FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");

@@ -8,7 +8,7 @@
 #include "crema/status.h"
 #include "crema/types.h"
 
-/* How the other processes of the host know this one. */
+/* The identity of this process for other processes of the host. */
 typedef struct cr_peer {
   int64_t rank;
   int64_t process;
@@ -18,7 +18,7 @@ typedef struct cr_peer {
 /* This process as a peer. */
 cr_peer cr_peer_self(int rank);
 
-/* A number that the processes of one host have in common, as long as it runs; never 0. */
+/* A number shared by all processes of one host until it restarts; never 0. */
 uint64_t cr_peer_host(void);
 
 /* The watched peers; zeroed: none. */
@@ -28,7 +28,7 @@ typedef struct cr_peer_watch {
   int *rank;
 } cr_peer_watch;
 
-/* Starts to watch peer[0 .. count - 1] except `own_rank`, as far as the system allows. End with
+/* Starts to watch peer[0 .. count - 1] except `own_rank`, if the system allows it. End with
  * cr_peer_watch_stop. Errors: CREMA_E_NO_MEMORY. */
 crema_status cr_peer_watch_start(const cr_peer *peer, int count, int own_rank,
                                  cr_peer_watch *out) CREMA_MUST_USE;

@@ -8,8 +8,8 @@
 #include "device/memory/device_memory.h"
 #include "parallel/link.h"
 
-/* Each link carries one piece, or as many pieces as an exchange has under way at once. The fastest
- * round counts: other work of the machine slows the rest down. */
+/* Each link transfers one piece, or the number of pieces that an exchange has in flight. The
+ * fastest round counts, because other work of the machine slows down the rest. */
 enum { ROUNDS = 5, PIECES = 8, SMALL = 4 << 10, PIECE = 1 << 20 };
 
 /* The first round, which also touches memory for the first time, does not count. */

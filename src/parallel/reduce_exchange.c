@@ -1,14 +1,14 @@
-/* The exchange round a ring: every rank gets the sum.
+/* The exchange around a ring: every rank gets the sum.
  *
- * A span is cut into as many shares as there are ranks. First each share travels once round the
- * ring, from the rank of its number, and gathers the terms of all ranks. Then each complete share
- * travels round once more and replaces the values there. Each link carries 2 (N - 1) / N of the
- * span's bytes (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
- * workstations", 2009). The order of the terms depends only on the share, so the bits are the same
- * on all ranks and in all runs. */
+ * A span is divided into one share per rank. First each share travels once around the ring,
+ * starting at the rank of its number, and accumulates the terms of all ranks. Then each complete
+ * share travels around a second time and replaces the values of the ranks. Each link carries 2 (N -
+ * 1) / N of the span's bytes (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for
+ * clusters of workstations", 2009). The order of the terms depends only on the share, so the bits
+ * are the same on all ranks and in all runs. */
 #include "parallel/group.h"
 
-/* Of values; whole vectors in all types. */
+/* In values; full vectors for all types. */
 enum { SHARE_ALIGNMENT = 64 };
 
 typedef struct reduce_call {
@@ -17,11 +17,11 @@ typedef struct reduce_call {
   crema_context *carrier; /* where copies are queued */
   const cr_exchange_span *span;
   cr_tag tag;
-  cr_link *next, *before; /* to the next rank, and from the one before */
-  crema_devptr place;     /* where the next rank has its span */
+  cr_link *next, *before; /* to the next rank, and from the preceding rank */
+  crema_devptr place;     /* the address of the next rank's span */
 } reduce_call;
 
-/* Share number `number`, which may be any integer and counts round the ring. */
+/* Share number `number`, any integer, modulo the number of ranks. */
 static cr_run share_of(int64_t count, int ranks, int number) {
   const int64_t even = (count + ranks - 1) / ranks;
   const int64_t size = (even + SHARE_ALIGNMENT - 1) / SHARE_ALIGNMENT * SHARE_ALIGNMENT;
@@ -69,8 +69,8 @@ static crema_status reduce_prepare(cr_exchange *base, const cr_exchange_span *sp
       CR_TRY(cr_group_need_additions(end, span[i].type, share));
     }
   }
-  /* With slots for less than a share all ranks could wait for each other, each with a piece to
-   * send; twice as many let a rank run ahead. */
+  /* With slots for less than a share, all ranks could wait for each other, each with a piece to
+   * send. Twice that number lets a rank run ahead. */
   return cr_group_end_prepare(end, 2 * end->pieces.most);
 }
 

@@ -27,7 +27,7 @@ crema_status cr_tree_pair_up(int count, cr_tree_way_between *way, const void *us
 crema_status cr_tree_pair_devices(crema_device *const *device, int count, cr_tree_pair *pair,
                                   cr_tree_way *way) CREMA_MUST_USE;
 
-/* A node's place in the tree; children in the order in which they were attached. */
+/* A node's place in the tree; children are in the order of attachment. */
 typedef struct cr_tree_node {
   int parent; /* -1: the root */
   int children;

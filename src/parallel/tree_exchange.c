@@ -10,7 +10,7 @@
 typedef struct tree_place {
   cr_tree_node node;
   /* For CR_EXCHANGE_ARRIVAL, else NULL and unused: the children's links in the order in which they
-   * hand pieces over, and how many pieces each child has handed over for later calls. */
+   * deliver pieces, and the number of pieces that each child has delivered for later calls. */
   cr_queue *arrivals;
   int64_t early[sizeof((cr_tree_node *)0)->child / sizeof(int)];
 } tree_place;
@@ -109,7 +109,7 @@ static crema_status set_up(cr_group *group, crema_device *const *device, cr_exch
 static crema_status make_arrivals(cr_group_end *end) {
   tree_place *p = place_of(end);
   if (tree_of(end)->order == CR_EXCHANGE_FIXED || p->node.children == 0) return CREMA_OK;
-  /* A child is at most as far ahead as it has slots. */
+  /* A child is ahead by at most its number of slots. */
   CR_TRY(cr_queue_create((size_t)(p->node.children * end->pieces.most), &p->arrivals));
   for (int i = 0; i < p->node.children; ++i) up(end->group, p->node.child[i])->bell = p->arrivals;
   return CREMA_OK;
@@ -203,7 +203,8 @@ static crema_status send_up(const tree_call *c, int64_t index) {
                       cr_run_bytes(piece, c->span->type));
 }
 
-/* The child that hands over the next of the call's pieces; arrived[k] of child k's have come. */
+/* The child that delivers the next of the call's pieces; arrived[k] pieces of child k have arrived.
+ */
 static crema_status next_arrival(const tree_call *c, const int64_t *arrived, int64_t pieces,
                                  int *out) {
   tree_place *p = place_of(c->end);

@@ -1,5 +1,5 @@
-/* Which device copies to which: the pairing of Caffe (BVLC, P2PSync), without its read past the end
- * of an odd list. */
+/* Pairs of devices that copy to each other: the pairing of Caffe (BVLC, P2PSync), without its read
+ * past the end of an odd list. */
 #include "parallel/tree.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ typedef struct pairing {
   int pairs;
 } pairing;
 
-/* Each device that is left takes the first later one within `worst`, at most one per pass. */
+/* Each remaining device takes the first later device within `worst`, at most one per pass. */
 static void pass(pairing *p, cr_tree_way worst) {
   for (int i = 0; i < p->lefts; ++i) {
     int j = i + 1;
@@ -80,8 +80,8 @@ static crema_status check_pairs(const cr_tree_pair *pair, int count) {
   return CREMA_OK;
 }
 
-/* Adds the nodes whose parents are there, in one pass through the pairs. A pair without a parent
- * adds the root, once. */
+/* Adds the nodes whose parents exist, in one pass through the pairs. A pair without a parent adds
+ * the root, once. */
 static crema_status add_nodes(const cr_tree_pair *pair, int count, cr_tree_node *node, bool *made,
                               int *roots) {
   for (int i = 0; i < count; ++i) {

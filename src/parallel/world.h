@@ -18,10 +18,10 @@ typedef struct cr_world cr_world;
 /* Whether the environment says that this process is one of several that were started together. */
 bool cr_world_is_there(void);
 
-/* Joins the other processes; all must call it, once. libmpi.so.40 is looked for in the folder that
- * CREMA_MPI_PATH names, else where the system looks for libraries. Errors: CREMA_E_NOT_FOUND
- * without libmpi; CREMA_E_STATE if MPI is initialized already; CREMA_E_IO; CREMA_E_UNSUPPORTED for
- * a library that is not Open MPI's, allows no threads or sees a wrong number of processes. */
+/* Joins the other processes; all must call it once. The library libmpi.so.40 is searched for in the
+ * folder CREMA_MPI_PATH, else in the system's library folders. Errors: CREMA_E_NOT_FOUND without
+ * libmpi; CREMA_E_STATE if MPI is initialized already; CREMA_E_IO; CREMA_E_UNSUPPORTED for a
+ * library that is not Open MPI's, allows no threads or sees a wrong number of processes. */
 crema_status cr_world_join(cr_world **out) CREMA_MUST_USE;
 
 /* A world of processes that mpirun did not start. */
@@ -35,11 +35,11 @@ typedef struct cr_nccl_world_options {
 /* Joins the other processes by NCCL; all must call it. After a failure calls fail in all processes,
  * but no process is ended. Errors: CREMA_E_UNSUPPORTED without NCCL for the device; CREMA_E_EXISTS
  * if another process of this host has the rank; CREMA_E_DEVICE for NCCL's own. CREMA_E_IO for
- * processes that do not come in time; another rank's failure. */
+ * processes that do not join in time; another rank's failure. */
 crema_status cr_world_join_nccl(const cr_nccl_world_options *options,
                                 cr_world **out) CREMA_MUST_USE;
 
-/* Waits for all processes and leaves. When a rank fails meanwhile, its message is logged as an
+/* Waits for all processes and leaves. If a rank fails in the meantime, its message is logged as an
  * error. After a failure it waits at most a second for the message to arrive everywhere and does
  * not finalize MPI. The process should then end soon, with an exit status other than 0, which makes
  * mpirun end the rest. A process that gives up must first call cr_world_fail. Accepts NULL. */
@@ -78,7 +78,7 @@ crema_status cr_exchange_create_nccl_processes(cr_world *world, crema_device *de
                                                cr_exchange **out) CREMA_MUST_USE;
 
 /* Whether NCCL can exchange between all processes: it works for all devices, and no two processes
- * have the same one. All processes must call it, and get the same answer. Errors:
+ * use the same device. All processes must call it, and get the same answer. Errors:
  * CREMA_E_UNSUPPORTED; the text names the missing part. */
 crema_status cr_world_find_nccl(cr_world *world, crema_device *device) CREMA_MUST_USE;
 

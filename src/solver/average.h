@@ -17,7 +17,7 @@ crema_status cr_average_create(const cr_param_blocks *blocks, double decay,
                                cr_average **out) CREMA_MUST_USE;
 void cr_average_destroy(cr_average *average);
 
-/* Sets the averages to the weights; they have not begun. */
+/* Sets the averages to the weights; averaging has not begun. */
 crema_status cr_average_start(cr_average *average) CREMA_MUST_USE;
 /* Advances the averages after an update; they have begun. */
 crema_status cr_average_advance(cr_average *average) CREMA_MUST_USE;

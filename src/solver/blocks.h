@@ -79,9 +79,9 @@ typedef struct cr_bucket {
 void cr_bucket_range(const cr_param_blocks *blocks, const cr_bucket *bucket, int64_t *begin,
                      int64_t *end);
 
-/* Cuts the blocks that learn into a total of about `buckets` buckets of equal size (0: one per
- * parameter), ordered as backward completes them. *out is to be freed. Errors:
- * CREMA_E_NO_MEMORY. */
+/* Divides the blocks that learn into about `buckets` buckets of equal size (0: one per parameter),
+ * in the order in which backward completes them. The caller frees *out. Errors: CREMA_E_NO_MEMORY.
+ */
 crema_status cr_param_blocks_cut(const cr_param_blocks *blocks, int buckets, cr_bucket **out,
                                  int *count) CREMA_MUST_USE;
 

@@ -10,7 +10,7 @@
 #include "solver/fields.h"
 #include "solver/solver.h"
 
-/* Where one net comes from: a file or a message inside the solver file. */
+/* The source of one net: a file or a message inside the solver file. */
 typedef struct net_source {
   const char *file;
   const Caffe__NetParameter *message;
@@ -73,7 +73,7 @@ static crema_status read_source(const crema_solver *solver, const net_source *so
   return cr_net_param_upgrade(*out, solver->path, NULL);
 }
 
-/* Which net is built, and for which replica. */
+/* The net to build, and its replica. */
 typedef struct net_place {
   crema_phase phase;
   int replica; /* of this process */

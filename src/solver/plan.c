@@ -105,8 +105,8 @@ static double whole(const cr_plan_times *times) {
   return times->forward + times->backward + times->update;
 }
 
-/* Measures the fastest iteration. The first one, which also plans, does not count. All replicas
- * compute at the same time, as in training: simulated devices share the processors. */
+/* Measures the fastest iteration. The first iteration, which also plans, does not count. All
+ * replicas compute at the same time, as in training: simulated devices share the processors. */
 static crema_status measure_replica(void *user, cr_replica *replica) {
   cr_training_plan *plan = user;
   cr_plan_times *best = &plan->each[replica - plan->solver->replica];

@@ -39,7 +39,7 @@ struct cr_replica {
 crema_status cr_replica_begin(cr_replica *replica, const Caffe__SolverParameter *param,
                               const cr_schedule *schedule, cr_exchange *exchange, int buckets,
                               bool joins) CREMA_MUST_USE;
-/* Takes over an exchange in which all ranks update. Errors: see cr_exchange_prepare. */
+/* Adopts an exchange in which all ranks update. Errors: see cr_exchange_prepare. */
 crema_status cr_replica_join(cr_replica *replica, cr_exchange *exchange,
                              int buckets) CREMA_MUST_USE;
 /* Ends the replica's thread and waits for its queued work, which may use memory of other replicas:
@@ -72,7 +72,7 @@ crema_status cr_replica_compute(cr_replica *replica, const cr_iteration *iterati
 crema_status cr_replica_forward(cr_replica *replica, const cr_iteration *iteration, int pass,
                                 double *loss) CREMA_MUST_USE;
 
-/* Makes the update, unless it is made already or others make it, and advances the averages. */
+/* Makes the update, unless it is made already or other ranks make it, and advances the averages. */
 crema_status cr_replica_update(cr_replica *replica, double rate, int64_t iteration) CREMA_MUST_USE;
 
 /* Gives all replicas the root's parameters: all, or only those that do not learn, such as

@@ -21,7 +21,7 @@ crema_status cr_replica_threads_start(cr_replica *replica, int replicas, cr_repl
 void cr_replica_threads_stop(cr_replica_threads *team);
 
 /* Does `work` for all replicas at once, waits for all, and returns the first failure. After a
- * failure nothing can be exchanged. */
+ * failure no exchange is possible. */
 crema_status cr_replica_threads_run(cr_replica_threads *team, cr_replica_work *work,
                                     void *user) CREMA_MUST_USE;
 

@@ -177,8 +177,8 @@ static crema_status test_one(crema_solver *solver, int index) {
   return cr_fail_in(status, "iteration %lld, test net #%d", (long long)solver->iteration, index);
 }
 
-/* Snapshots during a test phase are as of its start, so a run that was stopped in its middle
- * repeats the whole phase. */
+/* Snapshots during a test phase have the state of its start, so a run that was stopped in the phase
+ * repeats all of it. */
 crema_status cr_solver_test_all(crema_solver *solver) {
   const bool held = solver->held != NULL;
   CR_TRY(cr_state_hold(solver));

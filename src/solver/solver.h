@@ -74,7 +74,7 @@ struct crema_solver {
   int64_t samples;
   double seconds;
   bool stop_requested;
-  Caffe__CremaState *held;    /* by cr_state_hold; NULL: nothing is held */
+  Caffe__CremaState *held;    /* by cr_state_hold; NULL: none */
   int64_t snapshot_iteration; /* of the last snapshot that this solver wrote; -1: none */
   /* The failure of the last snapshot; `unsaved_reported`: the library's caller has received it. */
   crema_status unsaved;
@@ -106,8 +106,8 @@ void cr_solver_free_replicas(crema_solver *solver);
 crema_status cr_solver_tell(crema_solver *solver, crema_status status);
 /* To be called after joining other processes: logs it, and leaves them reports and processors. */
 void cr_solver_greet(const crema_solver *solver);
-/* The number of replicas that exchange: all, or only the replicas of this process before it joins
- * others. */
+/* The number of replicas that exchange: all, or only the replicas of this process until it joins
+ * its group. */
 int cr_solver_partners(const crema_solver *solver);
 /* Whether this process reports and writes snapshots. */
 bool cr_solver_leads(const crema_solver *solver);
@@ -127,14 +127,14 @@ crema_status cr_solver_level_statistics(crema_solver *solver) CREMA_MUST_USE;
 
 /* Defined in join.c: */
 
-/* Before training: warns if this process has yet to join others. Errors: CREMA_E_STATE unless
- * all processes are to make the same iterations, up to `end`. */
+/* Before training: warns if this process has not joined its group. Errors: CREMA_E_STATE unless all
+ * processes will make the same iterations, up to `end`. */
 crema_status cr_solver_check_others(crema_solver *solver, int64_t end) CREMA_MUST_USE;
 
 /* Defined in score.c: */
 
 /* Runs all test nets and logs their mean outputs. Sets solver->stop_requested if the caller's poll
- * asks for it. */
+ * requests a stop. */
 crema_status cr_solver_test_all(crema_solver *solver) CREMA_MUST_USE;
 
 /* Defined in epochs.c: */
@@ -156,7 +156,7 @@ crema_status cr_early_stop_prepare(crema_solver *solver) CREMA_MUST_USE;
 void cr_early_stop_forget(crema_solver *solver);
 /* Records a test's means, the `count` values of all outputs of test net `net`. */
 void cr_early_stop_see(crema_solver *solver, int net, const double *mean, int64_t count);
-/* Whether training is to end; logs the reason. */
+/* Whether training should end; logs the reason. */
 bool cr_early_stop_is_due(const crema_solver *solver);
 
 /* Defined in control.c: */
@@ -184,7 +184,7 @@ crema_status cr_grad_scale_next(crema_solver *solver, double *next, bool *skip) 
 
 /* Defined in train.c: */
 
-/* The action that the caller of any process asks for; the same for all processes. */
+/* The action that the caller of any process requests; the same for all processes. */
 crema_status cr_solver_ask(crema_solver *solver, crema_solver_action *action) CREMA_MUST_USE;
 crema_status cr_loss_window_init(cr_loss_window *window, int size) CREMA_MUST_USE;
 double cr_loss_window_add(cr_loss_window *window, double loss);

@@ -176,8 +176,8 @@ static crema_status level(void *user, cr_replica *replica) {
   return cr_replica_broadcast(replica, true);
 }
 
-/* The program sees the first replica. Its changes there go to all replicas of this process, unless
- * other processes train along and call their own functions. */
+/* The program accesses the first replica. Its changes there go to all replicas of this process,
+ * unless other processes train along and call their own functions. */
 static crema_status call_and_level(crema_solver *solver, crema_solver_call_fn *call,
                                    bool gradients) {
   if (call == NULL) return CREMA_OK;
@@ -329,7 +329,7 @@ static bool takes_snapshots(const crema_solver *solver) {
          param->test_and_snapshot_last_epochs > 0;
 }
 
-/* Writes the snapshot after training, or once more a snapshot that could not be written. */
+/* Writes the snapshot after training, or retries a snapshot that could not be written. */
 static crema_status snapshot_at_end(crema_solver *solver) {
   const Caffe__SolverParameter *param = solver->param;
   bool wanted = param->snapshot_after_train && !is_due(solver->iteration, param->snapshot) &&

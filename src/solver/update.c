@@ -66,7 +66,7 @@ struct cr_updater {
   const cr_schedule *schedule; /* of momentum and weight decay */
   int params;
   cr_local_rates *local; /* NULL: all parameters have the schedule's rate */
-  cr_op **op[STAGES];    /* one per parameter; NULL where its block is updated as a whole */
+  cr_op **op[STAGES];    /* one per parameter; NULL if its block is updated as a whole */
   cr_op **cut;           /* one per parameter; NULL unless the history is in half precision */
   crema_blob **history;  /* is.row->histories * params */
   update_step step[2];   /* of the present update, in single and in double precision */
@@ -124,8 +124,8 @@ static cr_tensor *history_of(const cr_updater *updater, int h, int learnable) {
 static crema_status add_block(cr_updater *updater, int index) {
   const cr_param_block *block = &updater->blocks->block[index];
   block_update *update = &updater->block[index];
-  /* One op can update the block if no value has to be converted: an update computes in F64 if one
-   * of its values is F64, else in F32. */
+  /* One op can update the block if no value needs a conversion. An update computes in F64 if one of
+   * its values is F64, else in F32. */
   const bool wide = block->diff_type == CREMA_F64 && block->type != CREMA_F64;
   const bool uniform = block->learns && !wide && updater->is.history_type == block->type;
   for (int i = 0; i < block->parts; ++i) CR_TRY(add_history(updater, block->part[i].learnable));
@@ -361,13 +361,13 @@ static crema_status update_parameter(cr_updater *updater, int i, const update_st
   return settle(updater, i, context);
 }
 
-/* An array of a block and the tensors that lie in it. */
+/* An array of a block and the tensors stored in it. */
 typedef struct block_array {
   cr_tensor *whole;
   cr_param_block_tensors tensors;
 } block_array;
 
-/* Weights, gradients, history 0, history 1; the last one is NULL where there is none. */
+/* Weights, gradients, history 0, history 1 (NULL if there is none). */
 static void arrays_of(const cr_updater *updater, int index, block_array array[4]) {
   const cr_param_block *block = &updater->blocks->block[index];
   const block_update *update = &updater->block[index];
