@@ -61,8 +61,8 @@ crema_status cr_layer_class_find(const char *type, const cr_layer_class **out) {
   return CREMA_OK;
 }
 
-/* The class for a Python layer of py-faster-rcnn (Ren et al., "Faster R-CNN", 2015) that crema has,
- * too. NULL for all other layers, such as the RoIDataLayer of Fast R-CNN, which has more tops. */
+/* The class for a Python layer of py-faster-rcnn (Ren et al., "Faster R-CNN", 2015) that crema also
+ * has. NULL for all other layers, such as the RoIDataLayer of Fast R-CNN, which has more tops. */
 static const cr_layer_class *class_of_python(const Caffe__LayerParameter *param) {
   static const struct {
     const char *module, *layer;

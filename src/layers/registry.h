@@ -13,8 +13,8 @@ crema_status cr_layer_class_find(const char *type, const cr_layer_class **out) C
 crema_status cr_layer_class_of(const Caffe__LayerParameter *param, const char *net_path,
                                const cr_layer_class **out) CREMA_MUST_USE;
 
-/* Every class: cr_layer_split, whose layers src/net inserts where several layers read one blob, and
- * so on. */
+/* All classes, such as cr_layer_split, whose layers the net inserts if several layers read one
+ * blob. */
 #define CR_LAYER(name, type) extern const cr_layer_class cr_layer_##name;
 #include "layers/layers.inc"
 #undef CR_LAYER
@@ -22,8 +22,8 @@ crema_status cr_layer_class_of(const Caffe__LayerParameter *param, const char *n
 /* All class names, in alphabetical order; *count of them. Static storage. */
 const char *const *cr_layer_class_names(size_t *count);
 
-/* Makes a layer of the class that param->type names; see cr_layer_create_as. Errors: as
- * cr_layer_class_find, with the layer's name. */
+/* Creates a layer of the class param->type; see cr_layer_create_as. Errors: as cr_layer_class_find,
+ * with the layer's name. */
 crema_status cr_layer_create(const Caffe__LayerParameter *param, Caffe__Phase phase,
                              crema_context *context, uint64_t seed, const char *net_path,
                              cr_layer **out) CREMA_MUST_USE;

@@ -41,7 +41,7 @@ crema_status cr_augment_extent(const cr_augment *augment, uint64_t key, uint64_t
 crema_status cr_augment_image(const cr_augment *augment, uint64_t key, uint64_t sample,
                               cr_image *inout) CREMA_MUST_USE;
 
-/* The two halves of cr_augment_image: colours and canvas; sizes and noise. With boxes, patches are
+/* The two parts of cr_augment_image: colours and canvas; sizes and noise. With boxes, patches are
  * sampled between them. `expanded` (may be NULL): xmin, ymin, xmax, ymax of the canvas in
  * coordinates of the old image (0, 0, 1, 1: not expanded). */
 crema_status cr_augment_canvas(const cr_augment *augment, uint64_t key, uint64_t sample,

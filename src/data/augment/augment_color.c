@@ -176,7 +176,7 @@ crema_status cr_distort(const Caffe__DistortionParameter *param, cr_random *rand
                    "needed; force_color gives them)",
                    image->channels);
   }
-  /* Contrast comes before or after saturation and hue. */
+  /* Contrast is applied before or after saturation and hue. */
   bool contrast_first = cr_random_uniform(random, 0, 1) > 0.5F;
   if (happens(param->brightness_prob, random)) {
     float shift = cr_random_uniform(random, -param->brightness_delta, param->brightness_delta);

@@ -170,7 +170,7 @@ void cr_equalize(uint8_t *values, int stride, size_t count) {
   for (size_t i = 0; i < count; ++i) ++histogram[values[i * (size_t)stride]];
   int lowest = 0;
   while (lowest < 255 && histogram[lowest] == 0) ++lowest;
-  /* One value only: nothing to spread. */
+  /* With a single value there is no range to spread. */
   if (histogram[lowest] == count) return;
   float scale = 255.0F / (float)(count - histogram[lowest]);
   for (int v = lowest + 1; v < 256; ++v) {

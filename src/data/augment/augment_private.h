@@ -37,7 +37,7 @@ int cr_random_below(cr_random *random, int count);
 
 /* Values: */
 
-/* Rounds to the nearest integer, halves to even, and clips to 0..255. */
+/* Rounds to the nearest integer, ties to even, and clips to 0..255. */
 uint8_t cr_saturate(float value);
 /* The source index for an index outside 0..limit - 1, mirrored at the border pixel's centre
  * (... 2 1 | 0 1 2 ...). */

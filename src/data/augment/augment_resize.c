@@ -130,8 +130,8 @@ static void sum_columns(const cr_image *in, const taps *across, const float *row
   }
 }
 
-/* AREA at exactly half the size: means of four bytes, halves upwards, as OpenCV does it here only.
- */
+/* AREA at exactly half the size: means of four bytes, with ties rounded up, as OpenCV does only in
+ * this case. */
 static void halve(const cr_image *in, cr_image *out) {
   int channels = in->channels;
   size_t stride = (size_t)in->width * (size_t)channels;

@@ -17,7 +17,7 @@ typedef struct cr_rows {
   size_t pitch, mean_pitch;
   const float *mean_row;
   float mean, scale;
-  bool mirror; /* value x of the result comes from value width - 1 - x */
+  bool mirror; /* value x of the result is value width - 1 - x of the row */
 } cr_rows;
 
 enum { CR_ROW_LINE = 16 /* floats of a cache line */ };
@@ -29,7 +29,7 @@ typedef struct cr_row_target {
   bool stream; /* past the caches */
   int held;    /* values of that line that are set */
   int foreign; /* the first of these, which belong to another channel */
-  /* With room for whole vectors around the ends of the line. */
+  /* With space for full vectors around the ends of the line. */
   _Alignas(64) float line[3 * CR_ROW_LINE];
 } cr_row_target;
 
@@ -46,7 +46,7 @@ void cr_rows_f32(const cr_rows *rows, cr_row_target *target);
 /* Rows of bytes: for any processor, and with vector instructions: */
 
 void cr_rows_u8_ref(const cr_rows *rows, cr_row_target *target);
-/* False: the processor or the rows are unsuitable, and nothing was done. */
+/* Returns false and does nothing if the processor or the rows are unsuitable. */
 bool cr_rows_u8_vector(const cr_rows *rows, cr_row_target *target);
 /* Whether the function above can write targets past the caches. */
 bool cr_row_can_stream(void);

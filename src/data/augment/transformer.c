@@ -200,8 +200,8 @@ static cr_rows rows_of(const crop_job *job, int c, int y, int count) {
   return rows;
 }
 
-/* Channels are written in turn, a few rows of each, so that interleaved pixels come from memory
- * once and then from the nearest cache. */
+/* Channels are written in turn, a few rows of each, so that interleaved pixels are read from memory
+ * once and then from the L1 cache. */
 enum { TOGETHER = 3, STRIP = 16 };
 
 static void run_channels(const crop_job *job, int first, int count, bool stream, float *out) {

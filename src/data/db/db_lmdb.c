@@ -35,7 +35,7 @@ typedef struct lmdb_db {
 
 typedef struct lmdb_cursor {
   cr_db_cursor base;
-  MDB_txn *txn; /* pins the snapshot that the walk sees */
+  MDB_txn *txn; /* pins the snapshot that the walk reads */
   cr_lmdb_file file;
   cr_lmdb_walk walk;
   cr_buffer value; /* if it is large */

@@ -17,7 +17,7 @@ typedef struct cr_leveldb_reader cr_leveldb_reader;
 typedef struct cr_leveldb_cursor cr_leveldb_cursor;
 
 /* Opens the database in a folder, to which LevelDB writes. On failure returns NULL and sets *error,
- * which is to be freed. */
+ * which the caller frees. */
 cr_leveldb_reader *cr_leveldb_reader_open(const char *path, char **error);
 
 /* After its cursors. Accepts NULL. */
@@ -32,8 +32,8 @@ void cr_leveldb_cursor_first(cr_leveldb_cursor *cursor);
 void cr_leveldb_cursor_next(cr_leveldb_cursor *cursor);
 void cr_leveldb_cursor_seek(cr_leveldb_cursor *cursor, const void *key, size_t size);
 
-/* Whether the cursor is on a record, whose key and value it owns until it moves. If not, *error,
- * which is to be freed, is the reason, or NULL at the end. */
+/* Whether the cursor is on a record, whose key and value it owns until it moves. If not, *error is
+ * the reason, which the caller frees, or NULL at the end. */
 bool cr_leveldb_cursor_valid(const cr_leveldb_cursor *cursor, char **error);
 const void *cr_leveldb_cursor_key(const cr_leveldb_cursor *cursor, size_t *size);
 const void *cr_leveldb_cursor_value(const cr_leveldb_cursor *cursor, size_t *size);

@@ -20,7 +20,7 @@ int cr_lmdb_env_new(const char *path, unsigned flags, size_t map_size, MDB_env *
  * cr_lmdb_env_release. */
 int cr_lmdb_env_open(const char *path, const char *data_path, unsigned flags, MDB_env **out);
 
-/* Ends one use; the last one closes the environment. */
+/* Ends one use; ending the last use closes the environment. */
 void cr_lmdb_env_release(MDB_env *env);
 
 /* CREMA_E_IO if the meta pages or the lock file were truncated: LMDB reads them through maps, and

@@ -97,8 +97,8 @@ static crema_status fail_replaced(void) {
   return cr_fail(CREMA_E_IO, "the database was replaced or damaged while it was read");
 }
 
-/* Fails unless the snapshot's meta page is unchanged or of a later transaction. A writer may be in
- * the middle of it: the number of the transaction comes last. */
+/* Fails unless the snapshot's meta page is unchanged or of a later transaction. A writer may be
+ * writing it; the number of the transaction is written last. */
 static crema_status check_meta(cr_lmdb_file *file) {
   enum { TRIES = 10 };
   uint8_t bytes[CR_LMDB_META_SIZE];

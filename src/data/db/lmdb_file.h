@@ -1,7 +1,7 @@
 /* The data file of an LMDB, read without mapping it.
  *
- * LMDB maps its file: truncating a mapped file ends the process with SIGBUS, and a file that is
- * replaced in place is read as if it were the old one. Here pread reads bytes, and the file's size
+ * LMDB maps its file. Truncating a mapped file ends the process with SIGBUS, and a file that is
+ * replaced in place is read as if it were the old file. Here pread reads bytes, and the file's size
  * and time of change then show whether the file may have changed. LMDB's own writers change both
  * too, but never the pages of a pinned snapshot. */
 #ifndef CR_DATA_LMDB_FILE_H
@@ -45,7 +45,7 @@ typedef struct cr_lmdb_file {
 } cr_lmdb_file;
 
 /* Begins to read the snapshot of transaction `txn` in the caller's open file, which must stay open.
- * *current: the file holds that snapshot; if not, there is nothing to close. Errors:
+ * Sets *current to whether the file has that snapshot; if not, there is nothing to close. Errors:
  * CREMA_E_CORRUPT, CREMA_E_IO, CREMA_E_NO_MEMORY. */
 crema_status cr_lmdb_file_open(int fd, uint64_t txn, cr_lmdb_file *file,
                                bool *current) CREMA_MUST_USE;

@@ -2,7 +2,7 @@
  *
  * LMDB follows each offset and page number in a file unchecked: 411 of 3,000 files with one to four
  * damaged bytes crashed LMDB 0.9.24. This walker checks each step through the B+tree against the
- * file's size. It sees one snapshot, which the caller pins with a read transaction of LMDB. It
+ * file's size. It reads one snapshot, which the caller pins with a read transaction of LMDB. It
  * reads pages one by one (data/db/lmdb_file.h), large values only on request. Format: LMDB 0.9 of
  * this word size and byte order, as LMDB itself. */
 #ifndef CR_DATA_LMDB_WALK_H

@@ -1,9 +1,9 @@
 /* Parts of JPEGs through libjpeg-turbo's older interface, which can skip rows and columns.
  *
  * Rows above the part are only entropy-decoded, blocks at its sides are not transformed, rows below
- * it are not decoded; the file must have an end marker. As chroma is interpolated between
- * neighbours, pixels at the edge can differ from the whole image: one more chroma sample is decoded
- * on each side. */
+ * it are not decoded; the file must have an end marker. Chroma is interpolated between neighbours,
+ * so pixels at the edge could differ from the full image. One more chroma sample is therefore
+ * decoded on each side. */
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "data/image/image_codec.h"
 
 struct cr_jpeg {
-  struct jpeg_decompress_struct base; /* has to be the first member */
+  struct jpeg_decompress_struct base; /* must be the first member */
   struct jpeg_error_mgr errors;
   jmp_buf escape;
 };

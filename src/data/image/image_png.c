@@ -73,7 +73,7 @@ static crema_status read_header(png_job *job) {
   return CREMA_OK;
 }
 
-/* Asks for 8 bits, the wanted channels, blue first. */
+/* Requests 8 bits and the wanted channels, blue first. */
 static crema_status set_transforms(png_job *job, int channels) {
   if (setjmp(job->escape) != 0) return fail_png(job);
   png_structp png = job->png;

@@ -29,7 +29,7 @@ static bool choose_scale(const int in[2], const int wanted[2], int out[2]) {
   return false;
 }
 
-/* False: the whole file is to be decoded, which also reports damage. */
+/* Returns false if the full file must be decoded, which also reports damage. */
 static bool decode_with(tjhandle jpeg, const uint8_t *bytes, size_t size, cr_image_color color,
                         const cr_image_sizer *sizer, int wanted[2], cr_image *out) {
   int in[2] = {0, 0}, scaled[2], subsampling = 0, space = 0;

@@ -8,7 +8,7 @@
 typedef struct cr_image_sizer {
   void (*choose)(const void *user, int height, int width, int *out_height, int *out_width);
   const void *user;
-  bool exact; /* also large JPEGs are decoded whole */
+  bool exact; /* decode large JPEGs at full size too */
 } cr_image_sizer;
 
 /* A sizer with one size for all images. */

@@ -134,8 +134,8 @@ static crema_status receive_first(cr_video_pipe *pipe, cr_image *out, bool *end)
   return receive(pipe, out, end);
 }
 
-/* Reads the next frame; after the last frame of a video, the first. An ffmpeg that writes nothing
- * may be older than -fps_mode, which replaces -vsync. */
+/* Reads the next frame; after the last frame of a video, the first. An ffmpeg without output may be
+ * too old for -fps_mode, which replaces -vsync. */
 static crema_status receive_next(cr_video_pipe *pipe, cr_image *out) {
   bool end = false;
   if (pipe->running) CR_TRY(receive(pipe, out, &end));

@@ -12,7 +12,7 @@ typedef struct cr_video_pipe {
   bool camera;
   cr_child child;
   bool running;
-  bool any;        /* a frame has come from this process */
+  bool any;        /* this process has delivered a frame */
   bool before_5_1; /* ffmpeg's version */
   uint64_t ahead;  /* frames read from the stream */
 } cr_video_pipe;
@@ -31,7 +31,7 @@ const char *cr_video_pipe_name(const cr_video_pipe *pipe);
 void cr_video_pipe_stop(cr_video_pipe *pipe);
 
 /* Reads frame `number` of the stream into `out`, blue, green, red, and skips earlier frames. Each
- * frame of the video counts once, however long it is shown; after the last comes the first. Numbers
+ * frame of the video counts once, for any display time. The first frame follows the last. Numbers
  * must not fall without cr_video_pipe_stop. One thread uses a pipe; the process ends with it.
  * Errors: CREMA_E_IO (no process, or no frame), CREMA_E_CORRUPT (no frames in the stream), errors
  * of cr_image_reserve. */

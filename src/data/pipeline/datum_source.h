@@ -12,7 +12,7 @@ typedef struct cr_datum_source_options {
   cr_record_source records;          /* its reader outlives the source */
   const cr_transformer *transformer; /* outlives the source */
   cr_image_color color;              /* for encoded records */
-  /* Per batch; the reader must have at least as many records. */
+  /* Per batch; the reader must have at least this number of records. */
   int items;
   int tops; /* 1, or 2 with labels */
   /* Threads that decode and transform, at most CR_PIPELINE_MAX_THREADS. 0: one for small raw

@@ -10,7 +10,7 @@
 crema_status cr_hdf5_set_probe(cr_hdf5_reader *file, const char *name,
                                crema_shape *out) CREMA_MUST_USE;
 
-/* Reads the whole data set, which must have `shape`, as values of `type`, CREMA_F32 or CREMA_F64.
+/* Reads a complete data set, which must have `shape`, as values of `type`, CREMA_F32 or CREMA_F64.
  * Errors: as above. */
 crema_status cr_hdf5_set_read(cr_hdf5_reader *file, const char *name, const crema_shape *shape,
                               crema_dtype type, void *out) CREMA_MUST_USE;

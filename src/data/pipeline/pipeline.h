@@ -27,7 +27,7 @@ enum { CR_BATCH_TOPS = 4, CR_PIPELINE_MAX_THREADS = 64, CR_PIPELINE_USUAL_DEPTH 
 /* Values of one top. */
 typedef struct cr_batch_top {
   crema_shape shape;
-  float *values; /* as many as the shape says */
+  float *values; /* the count of the shape */
   size_t capacity;
   crema_device *device; /* that `memory` is on; NULL: none */
   crema_devptr memory;  /* the same values there; address 0: none */
@@ -45,7 +45,8 @@ typedef struct cr_batch {
   int items;
   size_t item_size;
   void *item;       /* the source's data on each item: items x item_size bytes, 0 at first */
-  cr_buffer cursor; /* where the source continues after the batch, set by its `finish` */
+  cr_buffer
+      cursor; /* the position at which the source continues after the batch, set by its `finish` */
   /* For the copies on a device: */
   uint64_t user;                /* id of the last context that took the batch */
   struct cr_native_event *used; /* the end of the work queued on it */

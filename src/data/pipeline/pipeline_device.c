@@ -22,8 +22,8 @@ static crema_status reserve(const cr_batch *batch, cr_batch_top *top) {
   return CREMA_OK;
 }
 
-/* Allocates all device memory before the thread starts, so that nothing is allocated while the net
- * runs. */
+/* Allocates all device memory before the thread starts, so that a running net allocates no memory.
+ */
 crema_status cr_pipeline_device_create(cr_pipeline *pipeline) {
   crema_device *device = pipeline->options.device;
   crema_status status = CREMA_OK;

@@ -1,4 +1,4 @@
-/* The pipeline's threads. The main thread takes items in order and hands them to workers, batch by
+/* The pipeline's threads. The main thread takes items in order and gives them to workers, batch by
  * batch. Workers load them in any order, each into its slot. The main thread finishes the batches
  * in order. The first item of a batch is loaded first, as it may decide the shape of all; several
  * batches are in flight, so that no worker waits. When an item is skipped, all later items move up:
@@ -116,7 +116,8 @@ static crema_status begin(cr_pipeline *pipeline, cr_work *work) {
   return send_off(pipeline, work, work->good, work->good == 0 ? 1 : items);
 }
 
-/* Waits until a batch is loaded and advances other batches meanwhile; without workers, loads it. */
+/* Waits until a batch is loaded and advances other batches while waiting. Without workers it loads
+ * the batch. */
 static crema_status wait_for(cr_pipeline *pipeline, cr_work *work) {
   const int items = pipeline->options.items;
   while (work->stage != CR_WORK_LOADED) {

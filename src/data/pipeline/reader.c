@@ -168,7 +168,8 @@ static uint64_t first_after(const cr_reader *reader, int consumer, const cr_read
   return base + (own + now - base % now) % now;
 }
 
-/* Settings of the whole reader: the first consumer's cursor decides, all others must agree. */
+/* Settings of the reader: the first consumer's cursor determines them, and all other cursors must
+ * agree. */
 static crema_status take_settings(cr_reader *reader, const cr_reader_cursor *cursor) {
   bool first = true;
   for (int i = 0; i < reader->consumers; ++i) {
@@ -295,7 +296,7 @@ crema_status cr_reader_enter(cr_reader *reader, int consumer) {
   return status;
 }
 
-/* Fails the queues of all consumers but `gone`. */
+/* Fails the queues of all consumers except `gone`. */
 static void fail_others(cr_reader *reader, int gone, crema_status status, const char *text) {
   for (int i = 0; i < reader->consumers; ++i) {
     cr_reader_slot *slot = &reader->slot[i];

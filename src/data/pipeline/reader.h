@@ -55,8 +55,8 @@ crema_status cr_reader_open(const cr_reader_options *options, cr_reader **out) C
 void cr_reader_close(cr_reader *reader);
 
 const char *cr_reader_source(const cr_reader *reader);
-/* The number of records in the database. If the database does not know it: UINT64_MAX until the
- * reader or a preview has gone from the first record to the last. */
+/* The number of records in the database. If the database does not record it: UINT64_MAX until the
+ * reader or a preview has read from the first record to the last. */
 uint64_t cr_reader_count(const cr_reader *reader);
 /* Records in flight to each consumer. */
 int cr_reader_depth(const cr_reader *reader);
@@ -88,9 +88,9 @@ typedef struct cr_reader_cursor {
 } cr_reader_cursor;
 
 /* Makes the consumer resume after `cursor`, with its first unconsumed record. A cursor of another
- * rank, or of a reader with another number of consumers, means the moment when all consumers had
- * taken as many records. Skipped records may have put consumers ahead of each other; the reader
- * resumes at the earliest cursor and deals no record twice. Only for a consumer that has not
+ * rank, or of a reader with a different number of consumers, means the moment when each consumer
+ * had taken this number of records. Skipped records may have put consumers ahead of each other; the
+ * reader resumes at the earliest cursor and deals no record twice. Only for a consumer that has not
  * entered. Errors: CREMA_E_NOT_FOUND without such a record; the consumer then begins at the first.
  * CREMA_E_STATE. */
 crema_status cr_reader_resume(cr_reader *reader, int consumer,
@@ -113,7 +113,7 @@ void cr_reader_leave(cr_reader *reader, int consumer);
 void cr_reader_fail(cr_reader *reader, crema_status status, const char *text);
 
 /* Waits for the next record of `consumer`. Errors: of the reading thread, with its text;
- * CREMA_E_INTERRUPTED if the calling thread is to stop. */
+ * CREMA_E_INTERRUPTED if the calling thread should stop. */
 crema_status cr_reader_take(cr_reader *reader, int consumer, cr_record **out) CREMA_MUST_USE;
 /* Gives `count` records (cr_record *) back and wakes the reading thread once. */
 crema_status cr_reader_give_back(cr_reader *reader, int consumer, void *const *record,

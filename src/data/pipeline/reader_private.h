@@ -15,7 +15,7 @@ typedef struct cr_reader_slot {
   bool here;         /* served by this reader */
   bool claimed;      /* by a solver of an input group */
   bool in;           /* has entered: the queues exist */
-  bool lost;         /* another consumer has left meanwhile */
+  bool lost;         /* another consumer has left in the meantime */
   bool resumed;      /* at its cursor */
   cr_record *record; /* options.depth of them */
   cr_queue_pair pair;
@@ -31,8 +31,8 @@ struct cr_reader {
   pthread_mutex_t lock; /* of the fields that consumers change; the thread does not take it */
   int consumers, depth;
   cr_record_walk walk; /* belongs to the thread while it runs */
-  bool caches;         /* asked to keep records */
-  bool fresh;          /* the walk is at record 0, nothing was dealt */
+  bool caches;         /* records should be kept */
+  bool fresh;          /* the walk is at record 0, and no record was dealt */
   uint64_t skip;
   cr_reader_slot *slot; /* `consumers` of them */
   cr_thread *thread;

@@ -24,7 +24,7 @@ static crema_status check_key(const cr_reader *reader, const cr_reader_slot *slo
       cr_db_key_text(key, wanted, sizeof wanted));
 }
 
-/* The slot whose cursor comes first. */
+/* The slot with the earliest cursor. */
 static const cr_reader_slot *first_slot(const cr_reader *reader) {
   const cr_reader_slot *first = NULL;
   for (int i = 0; i < reader->consumers; ++i) {

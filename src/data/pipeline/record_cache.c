@@ -44,8 +44,8 @@ void cr_record_cache_destroy(cr_record_cache *cache) {
   free(cache);
 }
 
-/* Whether the cache may grow by `more` bytes. With an automatic limit at least as much memory as
- * the cache must stay free. */
+/* Whether the cache may grow by `more` bytes. With an automatic limit, free memory of at least the
+ * cache's size must remain. */
 static bool may_take(const cr_record_cache *cache, uint64_t more) {
   uint64_t then = cache->bytes + more;
   if (cache->limit > 0) return then <= cache->limit;

@@ -23,7 +23,7 @@ crema_status cr_record_cache_create(bool has_offsets, uint64_t limit,
 /* Accepts NULL. */
 void cr_record_cache_destroy(cr_record_cache *cache);
 
-/* Appends a record; false, and nothing is added, if memory would run short. */
+/* Appends a record. Returns false and adds nothing if memory would run short. */
 bool cr_record_cache_add(cr_record_cache *cache, cr_db_bytes key, cr_db_bytes value,
                          uint64_t offset);
 

@@ -42,8 +42,9 @@ static bool is_corrupt(crema_status status) {
   return status == CREMA_E_CORRUPT || status == CREMA_E_UNSUPPORTED;
 }
 
-/* False also if all records of the database fail. That is certain only after twice as many failures
- * in a row: a good record may be the first of an epoch and the last of the next. */
+/* False also if all records of the database fail. That is certain only after twice this number of
+ * consecutive failures, because a good record may be the first of an epoch and the last of the
+ * next. */
 bool cr_record_source_pass_over(void *user, cr_batch *batch, int item, crema_status status,
                                 uint64_t row) {
   const cr_record_source *source = user;

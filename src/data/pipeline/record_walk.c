@@ -52,7 +52,7 @@ static crema_status recall(cr_record_walk *walk) {
   return CREMA_OK;
 }
 
-/* All records are in the cache: later epochs come from there. */
+/* All records are in the cache: later epochs are read from it. */
 static crema_status turn_to_memory(cr_record_walk *walk) {
   walk->from_memory = true;
   walk->order.count = (size_t)walk->count;

@@ -26,12 +26,12 @@ typedef struct cr_record_walk {
   cr_db_cursor *cursor;
   _Atomic uint64_t count;    /* records; UINT64_MAX: unknown */
   _Atomic uint64_t reads;    /* records that the cursor reached, for the statistics */
-  _Atomic bool in_key_order; /* nothing is kept: all epochs come from the database */
+  _Atomic bool in_key_order; /* no records are kept: all epochs are read from the database */
   bool from_memory;          /* the cache is complete */
   bool from_first;           /* the cursor has visited each record from the first */
   uint64_t walked;           /* records between the first and the cursor */
   uint64_t cache_limit;
-  cr_record_cache *cache; /* NULL: nothing is kept */
+  cr_record_cache *cache; /* NULL: no records are kept */
   cr_order order;
   uint64_t position; /* of the record below; not counted while nothing is kept */
   /* Data NULL: read the value at `value_offset` with `cursor`. */

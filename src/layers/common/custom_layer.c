@@ -25,7 +25,7 @@ typedef struct custom_type {
 struct crema_layer {
   cr_layer *layer;
   const custom_type *kind;
-  /* Of the call that is being made. */
+  /* The state of the current call. */
   crema_blob *const *bottom, *const *top;
   const bool *propagate_down;
   bool sets_up;
@@ -237,7 +237,7 @@ static crema_status find_plugin(const char *path, plugin **out) {
   return status;
 }
 
-/* Of the object's types the one called `type`; of one type, that one. */
+/* The type named `type` among the object's types, or its only type. */
 static crema_status choose_type(const plugin *from, const char *type, const cr_layer_class **out) {
   const bool any = type == NULL || type[0] == '\0';
   const custom_type *kind = from->before == NULL ? registered.first : from->before->next;

@@ -114,7 +114,7 @@ static crema_status fill_positive_unitball(const fill_target *target) {
   return CREMA_OK;
 }
 
-/* The fan that variance_norm asks for; at least 1 so that empty blobs divide by something. */
+/* The fan that variance_norm selects; at least 1, to avoid a division by 0 for empty blobs. */
 static double fan(const fill_target *target) {
   const crema_shape *shape = target->shape;
   double count = (double)target->count;
@@ -192,8 +192,7 @@ static crema_status fill_gabor(const fill_target *target) {
 typedef struct fill_kind {
   const char *name;
   crema_status (*fill)(const fill_target *target);
-  crema_status (*check)(
-      const fill_target *target); /* NULL: its fields are good whatever they are */
+  crema_status (*check)(const fill_target *target); /* NULL: any values of its fields are valid */
   bool sparse;                    /* takes the `sparse` field */
 } fill_kind;
 
@@ -241,7 +240,7 @@ static crema_status open_target(const Caffe__FillerParameter *filler, crema_cont
   return (*kind)->check == NULL ? CREMA_OK : (*kind)->check(out);
 }
 
-/* Zeros need no memory before they are wanted. */
+/* Zeros need no memory before their first use. */
 static crema_status mark_zero(crema_blob *blob) {
   CR_TRY(
       cr_host_check((size_t)crema_blob_count(blob) * crema_dtype_size(cr_tensor_type(blob->data))));

@@ -50,7 +50,7 @@ static gabor spot(int filter, double amplitude, int sizes) {
                  .channel = {0.25, -1, 1}};
 }
 
-/* The filter of the first gabor_group that ends behind it; groups start at `start`. */
+/* The filter of the first gabor_group that ends after it; groups start at `start`. */
 static gabor of_groups(const gabor_group *groups, int start, int filter) {
   while (filter >= groups->end) {
     start = groups->end;

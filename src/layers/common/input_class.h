@@ -7,7 +7,7 @@
 struct cr_input_stats;
 struct crema_labeled_image;
 
-/* Every function may be NULL: there is nothing to do, or the layer cannot do it. */
+/* Every function may be NULL if there is nothing to do or the layer does not support it. */
 struct cr_input_class {
   bool net_input; /* the caller fills the tops: they are the net's inputs */
   /* Waits until a shared layer's forward need not wait for data, because forward locks out the

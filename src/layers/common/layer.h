@@ -29,7 +29,7 @@ typedef struct cr_solver_rank {
   /* The net of rank 0, whose shareable layers also work for the other solvers of this process; only
    * used while a net is made. NULL: each net has its own. */
   const struct crema_net *root;
-  bool tests; /* a net of phase TEST gets its share of the samples, too; else it gets all */
+  bool tests; /* a TEST net also gets its share of the samples; else it gets all samples */
 } cr_solver_rank;
 
 enum { CR_ANY = -1 };
@@ -70,10 +70,10 @@ typedef struct cr_layer_class {
   cr_layer_shape_fn *reshape;
   cr_layer_forward_fn *forward;
   /* Computes diffs of bottoms i with propagate_down[i] (overwritten) and of parameters p with
-   * layer->param_propagate_down[p] (accumulated). NULL: has no backward; fails only when a
-   * gradient is asked for. */
+   * layer->param_propagate_down[p] (accumulated). NULL: no backward pass; an error only if a
+   * gradient is required. */
   cr_layer_backward_fn *backward;
-  /* Frees what state holds besides ops, tensors and memory of layer_op.h; may be NULL. */
+  /* Frees the resources in the state, except ops, tensors and memory of layer_op.h. May be NULL. */
   void (*destroy)(cr_layer *layer);
 
   bool in_place; /* top 0 may be bottom 0 */
@@ -142,8 +142,9 @@ struct cr_layer {
    * backward work this layer does. NULL: none. A reshape must follow a change. */
   const cr_layer *scaled_by;
   bool winograd; /* a convolution may use Winograd's method; set before the first reshape */
-  /* For a Concat: the bottoms' values lie side by side in the top's memory (cr_tensor_alias_set).
-   * For a Slice: the tops' values lie in the bottom's memory. src/net changes it between passes. */
+  /* For a Concat: the bottoms' values are stored side by side in the top's memory
+   * (cr_tensor_alias_set). For a Slice: the tops' values are stored in the bottom's memory. The net
+   * changes it between passes. */
   bool parts_in_place;
   /* For int8.takes_int8: describes the integers (layers/common/layer_int8.h) with which the layer
    * computes; its weights are integers. For averages_integers: its bottom has integers. NULL: all
@@ -168,8 +169,8 @@ static inline crema_status cr_layer_make_again(const cr_layer_maker *maker, crem
                                                out);
 }
 
-/* The type in which a layer computes, and which its statistics, sums and losses have: F64 when one
- * of its types is, else F32. */
+/* The type of a layer's arithmetic, statistics, sums and losses: F64 if one of its types is F64,
+ * else F32. */
 static inline crema_dtype cr_layer_arithmetic(const cr_layer *layer) {
   const cr_layer_types *t = &layer->types;
   bool wide = t->forward == CREMA_F64 || t->backward == CREMA_F64 || t->forward_math == CREMA_F64 ||

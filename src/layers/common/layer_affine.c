@@ -83,8 +83,8 @@ crema_status cr_layer_affine_forward(cr_layer *layer, crema_context *context,
                       bias == NULL ? NULL : bias->data, top[0]->data);
 }
 
-/* Whether the gradient of `part` is asked for. A parameter's accumulates; a bottom's is
- * overwritten. */
+/* Whether the gradient of `part` is required. A parameter's accumulates; a bottom's is overwritten.
+ */
 static bool begin_gradient(const cr_layer *layer, crema_blob *part, const bool *propagate_down,
                            crema_blob *const *bottom) {
   if (part == NULL) return false;

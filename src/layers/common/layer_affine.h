@@ -16,8 +16,8 @@ typedef struct cr_layer_affine {
   cr_layer_keep keep; /* with a scale */
 } cr_layer_affine;
 
-/* The shape of the operand that `axis` and `num_axes` (as cr_layer_read_span) or the second bottom
- * ask for. */
+/* The shape of the operand according to `axis` and `num_axes` (as cr_layer_read_span) or the second
+ * bottom. */
 crema_status cr_layer_affine_shape(const cr_layer *layer, crema_blob *const *bottom, int num_axes,
                                    crema_shape *out) CREMA_MUST_USE;
 
@@ -27,7 +27,7 @@ cr_layer_forward_fn cr_layer_affine_forward;
 cr_layer_backward_fn cr_layer_affine_backward;
 bool cr_layer_affine_uses_bottom(const cr_layer *layer, int bottom);
 
-/* Of a layer with a scale. */
+/* For a layer with a scale. */
 bool cr_layer_affine_scales_channels(const cr_layer *layer);
 
 /* How far the values reach of a layer whose parameters say `axis`. */

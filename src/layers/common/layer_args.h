@@ -1,4 +1,4 @@
-/* Argument lists of ops that take as many blobs as a layer has. */
+/* Argument lists of ops with a variable number of blobs. */
 #ifndef CR_LAYERS_LAYER_ARGS_H
 #define CR_LAYERS_LAYER_ARGS_H
 
@@ -14,8 +14,8 @@ typedef struct cr_layer_args {
 
 crema_status cr_layer_args_make(cr_layer *layer, cr_layer_args *args, int count) CREMA_MUST_USE;
 
-/* Makes the ops that join `parts` blobs to a `whole` along an axis, and that cut it into the parts.
- * args->shape has the parts' shapes; afterwards it is undefined. */
+/* Creates the ops that concatenate `parts` blobs to a `whole` along an axis, and that split it into
+ * the parts. args->shape has the parts' shapes; afterwards it is undefined. */
 crema_status cr_layer_args_make_join(cr_layer *layer, cr_layer_args *args, int parts, int axis,
                                      const crema_shape *whole, cr_layer_op *join,
                                      cr_layer_op *cut) CREMA_MUST_USE;

@@ -24,7 +24,8 @@ bool cr_dropout_drops(const cr_layer *layer, const cr_dropout *dropout);
 crema_status cr_dropout_make(cr_layer *layer, cr_dropout *dropout, crema_blob *const *bottom,
                              crema_blob *const *top, bool *drops) CREMA_MUST_USE;
 
-/* A pass that drops nothing: the same values, or gradients, unless both are one. */
+/* A pass that drops nothing: copies values or gradients, unless source and destination are the
+ * same. */
 crema_status cr_dropout_forward(cr_dropout *dropout, crema_context *context,
                                 crema_blob *const *bottom, crema_blob *const *top) CREMA_MUST_USE;
 crema_status cr_dropout_backward(cr_dropout *dropout, crema_context *context,

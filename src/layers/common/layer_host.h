@@ -34,8 +34,8 @@ crema_status cr_host_read(cr_tensor *tensor, cr_host_values *out) CREMA_MUST_USE
 /* Old content is not kept. */
 crema_status cr_host_write(cr_tensor *tensor, cr_host_results *out) CREMA_MUST_USE;
 
-/* How many threads at most are worth work that takes as long as this number of multiply-adds. Each
- * thread has a number below the result, with which it finds its own memory. */
+/* The maximum number of threads that pays for work of this number of multiply-adds. Each thread has
+ * a number below the result, with which it finds its own memory. */
 int cr_host_workers(const crema_context *context, double multiply_adds);
 /* Calls work(state, worker, index) for each index below `count`, once, in any order and by several
  * threads at a time. The result of a call must not depend on other calls. Returns the failure of

@@ -4,14 +4,14 @@
 
 #include "layers/common/layer_op.h"
 
-/* How: see CONV_INT8 in ops.inc. The weights are I8, the bias, in units of the sums, F32. Averages
- * use from_scale only. */
+/* See CONV_INT8 in ops.inc. The weights are I8, the bias, in units of the sums, F32. Averages use
+ * from_scale only. */
 struct cr_layer_int8 {
   crema_dtype from;   /* of the integers that are multiplied: U8 or I8 */
-  float from_scale;   /* what 1 of them stands for: a bottom of floats is rounded to them */
-  float addend_scale; /* what 1 of the addend is in units of the top */
+  float from_scale;   /* the value of integer 1; a float bottom is rounded to multiples of it */
+  float addend_scale; /* the value of the addend's integer 1 in units of the top */
   int numbers;
-  float number[]; /* per output channel, what 1 of a sum is in units of the top */
+  float number[]; /* per output channel: the value of 1 of a sum in units of the top */
 };
 
 /* For a layer's state: the bottom, rounded. */

@@ -1,9 +1,9 @@
 /* Layers of one op forward and one op backward.
  *
  * The layer file says in a table (cr_layer_class.pair) which ops these are and which of the layer's
- * blobs and tensors are their arguments. Its reshape shapes the top and calls cr_layer_pair_make
- * with the ops' parameters and the shapes under which they see the blobs. The class functions below
- * do the rest. */
+ * blobs and tensors are their arguments. Its reshape sets the top's shape and calls
+ * cr_layer_pair_make with the ops' parameters and the shapes of their arguments. The class
+ * functions below do the rest. */
 #ifndef CR_LAYERS_LAYER_PAIR_H
 #define CR_LAYERS_LAYER_PAIR_H
 
@@ -18,14 +18,14 @@ typedef enum cr_operand {
   CR_X1,
   CR_X2,    /* the data of bottom 0, 1, 2 */
   CR_INPUT, /* backward: the values of bottom 0 before forward, also in place */
-  CR_DX,    /* the diff of bottom 0, or of the one asked for */
+  CR_DX,    /* the diff of bottom 0, or of the requested bottom */
   CR_Y,
   CR_DY, /* data and diff of top 0 */
-  CR_Y1, /* the data of top 1, absent where the layer has one top */
+  CR_Y1, /* the data of top 1, absent if the layer has one top */
   CR_W0, /* the data of parameter 0 */
   CR_OWN0,
   CR_OWN1,
-  CR_OWN2, /* float32 tensors of the layer, absent where no shape is given */
+  CR_OWN2, /* float32 tensors of the layer, absent without a shape */
   CR_BYTES /* a tensor of bytes of the layer that backward reads */
 } cr_operand;
 
@@ -51,8 +51,8 @@ typedef struct cr_layer_pair {
   cr_tensor *own[CR_PAIR_OWN], *bytes;
 } cr_layer_pair;
 
-/* The shapes under which the ops see the layer's blobs and its own tensors. NULL for x and y: the
- * blob's own shape; for other operands: there is no such tensor. */
+/* The shapes for the ops of the layer's blobs and tensors. NULL for x and y: the blob's own shape;
+ * for other operands: there is no such tensor. */
 typedef struct cr_pair_shapes {
   const crema_shape *x[3], *y, *y1, *w, *own[CR_PAIR_OWN], *bytes;
   const cr_op_desc *backward; /* parameters of the backward op; NULL: as the forward op */

@@ -28,7 +28,7 @@ typedef enum cr_layer_sharing {
   CR_SHARES_NOTHING,
   CR_SHARES_DATA,
   CR_SHARES_BLOB,  /* data and diff */
-  CR_SHARES_IF_ONE /* CR_SHARES_BLOB with one bottom and one top, else nothing */
+  CR_SHARES_IF_ONE /* CR_SHARES_BLOB with one bottom and one top, else none */
 } cr_layer_sharing;
 
 /* The bottoms' values from which one value of a top is computed. */
@@ -47,7 +47,7 @@ typedef enum cr_layer_product {
 
 /* Read by src/net and src/infer when they build a net: blobs, types, warnings, pruning. */
 typedef struct cr_layer_graph_part {
-  bool equal_bottoms_tops;  /* as many tops as bottoms */
+  bool equal_bottoms_tops;  /* the same number of tops and bottoms */
   bool auto_tops;           /* missing tops up to max(tops.min, 1) become blobs without a name */
   bool reads_loss_param;    /* a loss that honours loss_param */
   bool takes_softmax;       /* softmaxes bottom 0, which some versions of Caffe do not */
@@ -58,7 +58,7 @@ typedef struct cr_layer_graph_part {
   bool wide_tops;           /* its tops are sums or indices that half precision cannot hold */
   bool integer_tops;        /* its tops may be integers if forward_type says so */
   bool crops;               /* its top is a part of bottom 0, chosen by crop_param and bottom 1 */
-  bool ends_gradient;       /* no gradient goes to its tops or bottoms (it makes loss targets) */
+  bool ends_gradient;       /* its tops and bottoms have no gradient (it makes loss targets) */
   unsigned integer_bottoms; /* bottoms that may be integers: bit i for bottom i, CR_LAST_BOTTOM */
   /* The window over two spatial axes from which each value of the tops is computed. NULL: there is
    * none. A layer with a `product` has its window in its cr_layer_conv instead. */
@@ -78,8 +78,8 @@ typedef struct cr_layer_memory_part {
   bool runs_ops;
   /* In place, it needs no copy of its input if the layer before it can make that again. */
   bool makes_input_again;
-  /* Whether the next pass finds the values of that top as this one left them: a parameter, values
-   * of the caller, or values filled once. NULL: it does not. */
+  /* Whether the values of that top persist to the next pass: a parameter, values of the caller, or
+   * values filled once. NULL: it does not. */
   bool (*persistent)(const cr_layer *layer, int top);
   /* Which of its bottom's values a pass in place preserves. src/net warns about a layer in place
    * that preserves less than an earlier layer uses. NULL: nothing. */

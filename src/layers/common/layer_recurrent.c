@@ -181,7 +181,7 @@ cr_tensor *cr_layer_recurrent_first(const cr_layer *layer, crema_blob *const *bo
 crema_status cr_layer_recurrent_begin(cr_layer *layer, crema_context *context,
                                       crema_blob *const *bottom) {
   cr_layer_recurrent *s = layer->state;
-  /* Values that are computed again begin where they began. */
+  /* Recomputed values start from the same states. */
   const bool goes_on = s->steps > 0 && !layer->replays;
   for (int i = 0; i < s->states && goes_on; ++i) {
     cr_tensor *held = s->before[i];

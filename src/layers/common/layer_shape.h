@@ -13,14 +13,14 @@ crema_status cr_layer_read_shape(const cr_layer *layer, const Caffe__BlobShape *
 crema_status cr_layer_read_span(const cr_layer *layer, const crema_shape *from, int axis,
                                 int num_axes, crema_shape *out) CREMA_MUST_USE;
 
-/* Where the axes of `part` lie in `whole`, from `axis` on: folds `whole` to three axes with the
- * part in the middle. A scalar fits anywhere. `what` names the part in the error, such as "scale".
- * Errors: CREMA_E_RANGE, CREMA_E_SHAPE with both shapes. */
+/* The position of the axes of `part` in `whole`, starting at `axis`: folds `whole` to three axes
+ * with the part in the middle. A scalar fits anywhere. `what` names the part in the error, such as
+ * "scale". Errors: CREMA_E_RANGE, CREMA_E_SHAPE with both shapes. */
 crema_status cr_layer_fit_span(const cr_layer *layer, const char *what, const crema_shape *whole,
                                const crema_shape *part, int axis, crema_shape *out) CREMA_MUST_USE;
 
-/* Makes `top` another view of `bottom`: its data and diff under `shape`, which has as many
- * elements. */
+/* Makes `top` share the data and diff of `bottom` with the shape `shape`, which has the same count.
+ */
 crema_status cr_layer_view(crema_blob *bottom, const crema_shape *shape,
                            crema_blob *top) CREMA_MUST_USE;
 

@@ -9,7 +9,7 @@
 
 struct cr_layer_share {
   atomic_int references;
-  pthread_mutex_t lock; /* held during forward passes; guards what follows */
+  pthread_mutex_t lock; /* held during forward passes; guards the members below */
   const cr_layer_class *kind;
   int solvers;
   void *state;
@@ -17,7 +17,7 @@ struct cr_layer_share {
   Caffe__LayerParameter *param;
   crema_shape *shape; /* of the tops, `tops` of them; NULL before setup */
   int tops;
-  cr_buffer restored; /* what rank 0 restored last */
+  cr_buffer restored; /* the state that rank 0 restored last */
 };
 
 crema_status cr_layer_share_open(cr_layer *layer) {
@@ -25,7 +25,7 @@ crema_status cr_layer_share_open(cr_layer *layer) {
   if (!layer->kind->graph.shareable || solver->group == NULL || solver->solvers < 2)
     return CREMA_OK;
   if (solver->rank > 0) {
-    /* Without state nothing can be taken twice. */
+    /* Without a state, no sample can be taken twice. */
     if (layer->kind->state_size == 0) return CREMA_OK;
     return cr_layer_fail(layer, CREMA_E_ARGUMENT,
                          "solver %d of %d was made without the net of solver 0, whose layer is to "
@@ -86,7 +86,7 @@ void cr_layer_share_close(cr_layer *layer) {
   cr_layer_share *share = layer->share;
   if (share == NULL) return;
   layer->share = NULL;
-  /* The last one has to see what all others did. */
+  /* The last layer must see the writes of all other layers. */
   if (atomic_fetch_sub_explicit(&share->references, 1, memory_order_acq_rel) > 1) {
     layer->state = NULL;
     return;

@@ -4,7 +4,7 @@
  * nets work on the same state. Forward passes of a shared layer happen one at a time, backward
  * passes do not wait for each other. The number of a solver's step decides which samples it gets:
  * step t of solver r of N gets batch t N + r. The state lives until the last of the nets is freed,
- * in whatever order. */
+ * in any order. */
 #ifndef CR_LAYERS_LAYER_SHARE_H
 #define CR_LAYERS_LAYER_SHARE_H
 
@@ -21,7 +21,7 @@ crema_status cr_layer_share_open(cr_layer *layer) CREMA_MUST_USE;
  * number of solvers). */
 crema_status cr_layer_share_join(cr_layer *layer, const cr_layer *root) CREMA_MUST_USE;
 
-/* Ends this layer's use; the last one destroys the state. A no-op for a layer that is not
+/* Ends this layer's use; ending the last use destroys the state. A no-op for a layer that is not
  * shared. */
 void cr_layer_share_close(cr_layer *layer);
 

@@ -12,8 +12,8 @@ typedef struct cr_layer_unary {
   double alpha, beta, gamma; /* of the function, see cr_unary */
 } cr_layer_unary;
 
-/* The natural logarithm of a base in a layer's arithmetic. Base -1 stands for e. NaN unless the
- * base is positive and finite. */
+/* The natural logarithm of a base in a layer's arithmetic. Base -1 means e. NaN unless the base is
+ * positive and finite. */
 double cr_layer_unary_log(crema_dtype arithmetic, float base);
 
 /* Class functions. Setup takes the function from the class's `post`, which accepts the parameters.

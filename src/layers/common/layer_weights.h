@@ -1,4 +1,4 @@
-/* The gradients of weights and bias, where the solver may want either, both or none. */
+/* The gradients of weights and bias; the solver may need either, both or none. */
 #ifndef CR_LAYERS_LAYER_WEIGHTS_H
 #define CR_LAYERS_LAYER_WEIGHTS_H
 
@@ -22,7 +22,7 @@ crema_status cr_layer_weights_add(cr_layer *layer, const crema_shape *weights,
                                   const Caffe__FillerParameter *bias_filler) CREMA_MUST_USE;
 
 /* The op for the gradient of the bias only, from the top's gradient (N, O, S...). Its run adds to
- * the diff of parameter 1 if layer->param_propagate_down asks for it. */
+ * the diff of parameter 1 if layer->param_propagate_down requests it. */
 crema_status cr_layer_weights_make_bias(cr_layer *layer, cr_layer_op *op, const crema_shape *top,
                                         const crema_shape *bias) CREMA_MUST_USE;
 crema_status cr_layer_weights_run_bias(cr_layer *layer, cr_layer_op *op, crema_context *context,
@@ -35,7 +35,7 @@ crema_status cr_layer_weights_make(cr_layer *layer, cr_layer_weights *ops, const
                                    const crema_shape *weights,
                                    const crema_shape *bias) CREMA_MUST_USE;
 
-/* Adds to the diffs of those parameters that layer->param_propagate_down asks for. */
+/* Adds to the diffs of the parameters in layer->param_propagate_down. */
 crema_status cr_layer_weights_run(cr_layer_weights *ops, cr_layer *layer, crema_context *context,
                                   cr_tensor *src, cr_tensor *diff_dst) CREMA_MUST_USE;
 

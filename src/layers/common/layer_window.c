@@ -11,7 +11,7 @@ typedef struct window_field {
   size_t listed;
   bool has_h, has_w;
   uint32_t h, w;
-  int64_t fallback; /* when nothing is given; negative: something must be */
+  int64_t fallback; /* the default; negative: the field is required */
   int64_t least;
 } window_field;
 

@@ -18,7 +18,7 @@ static const char *skip(const char *at) {
   return at;
 }
 
-/* The text after `c`, or NULL when something else comes first. */
+/* The text after `c`, or NULL if another character comes first. */
 static const char *expect(const char *at, char c) {
   if (at == NULL) return NULL;
   at = skip(at);

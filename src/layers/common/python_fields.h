@@ -10,7 +10,7 @@
 typedef struct cr_python_field {
   const char *name;
   float *value;
-  size_t most, count; /* room, and how many there are; 0: the field is not given */
+  size_t most, count; /* capacity, and number of values; 0: the field is not set */
 } cr_python_field;
 
 /* Whether the layer is of type Python in its file. */

@@ -36,12 +36,12 @@ typedef struct annotated_worker {
 
 /* An item of a batch. */
 typedef struct annotated_item {
-  cr_record_item from; /* has to be the first member */
+  cr_record_item from; /* must be the first member */
   cr_buffer rows;      /* its part of the label; the first column is still empty */
 } annotated_item;
 
 typedef struct annotated_data_state {
-  cr_record_input records; /* has to be the first member */
+  cr_record_input records; /* must be the first member */
   const Caffe__DataParameter *param;
   const Caffe__TransformationParameter *transform;  /* may be NULL */
   const Caffe__AnnotatedDataParameter *annotations; /* may be NULL */

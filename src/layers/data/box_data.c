@@ -3,8 +3,9 @@
  *
  * Formula: none: a record is an encoded image whose float_data has for each object class, whether
  * it is difficult, centre (x, y), width and height in shares of the image. In TRAIN, a random part
- * of 71 to 100 % of each side with the centre of an object is resized to the whole. Boxes with
- * their centre in the part follow it, and the crop, too. A whole image keeps all boxes.
+ * with 71 to 100 % of each side and with the centre of an object is resized to the full size. Boxes
+ * with their centre in the part are transformed with it and with the crop. A full image keeps all
+ * boxes.
  * Shapes: no bottom -> data (batch, channels, height, width) and, optionally, label (batch, 150):
  * class, centre, width and height of up to 30 objects, 0 behind the last.
  * Fields: data_param, transform_param.
@@ -31,7 +32,7 @@ typedef struct box_worker {
 } box_worker;
 
 typedef struct box_state {
-  cr_boxed_input input; /* has to be the first member */
+  cr_boxed_input input; /* must be the first member */
   bool draws;           /* parts of images, at random */
   bool color;           /* whatever the record has */
 } box_state;
@@ -59,7 +60,7 @@ static bool draw_part(const box_state *s, const box_worker *w, uint64_t sample, 
   return false;
 }
 
-/* Makes a random part the image, at the size that the whole had. */
+/* Replaces the image by a random part of it, resized to the full size. */
 static crema_status cut_part(const box_state *s, box_worker *w, uint64_t sample) {
   cr_boxed_object objects[CR_BOXED_MOST];
   cr_image_part part;

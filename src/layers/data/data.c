@@ -23,7 +23,7 @@
 #include "layers/data/adapters/record_input.h"
 
 typedef struct data_state {
-  cr_record_input records; /* has to be the first member */
+  cr_record_input records; /* must be the first member */
   cr_datum_source *source;
 } data_state;
 

@@ -1,7 +1,7 @@
 /* HDF5Output: writes blobs to an HDF5 file.
  *
- * Formula: none: the first bottom goes to the data set "data", the second to "label"; each forward
- * pass adds its samples.
+ * Formula: none: the first bottom is written to the data set "data", the second to "label". Each
+ * forward pass adds its samples.
  * Shapes: data (N, ...), label (N, ...) -> no top. Bottoms of fewer than 4 axes are written with
  * axes of extent 1 at the end, as Caffe does; doubles and integers as doubles, all else as floats.
  * Fields: hdf5_output_param.
@@ -10,8 +10,8 @@
  *   layer { name: "out" type: "HDF5Output" bottom: "x" bottom: "label"
  *     hdf5_output_param { file_name: "samples.h5" } }
  *
- * The file is made anew when the net is. Solvers that share the layer write into one file, pass by
- * pass in the order in which they come. */
+ * The file is made anew when the net is. Solvers that share the layer write to one file, in the
+ * order of their passes. */
 #include "core/fail.h"
 #include "core/log.h"
 #include "data/pipeline/hdf5_set.h"
@@ -43,7 +43,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
                        crema_shape_text(label, text[1], sizeof text[1]));
 }
 
-/* Doubles for what floats cannot hold. */
+/* Doubles for values that floats cannot represent. */
 static crema_dtype written_type(const crema_blob *blob) {
   crema_dtype type = crema_blob_data_type(blob);
   bool wide = type == CREMA_F64 || type == CREMA_I32 || type == CREMA_U32;

@@ -31,18 +31,18 @@ typedef struct image_worker {
 } image_worker;
 
 typedef struct image_data_state {
-  cr_listed_input input; /* has to be the first member */
+  cr_listed_input input; /* must be the first member */
   cr_image_list list;
   image_worker *worker; /* `input.threads` of them */
 } image_data_state;
 
-/* A side, when the other one goes from `from` to `to`. */
+/* The length of a side if the other side is scaled from `from` to `to`. */
 static int scaled(int64_t side, int64_t to, int64_t from) {
   return (int)fmin(fmax(round((double)side * (double)to / (double)from), 1), INT_MAX);
 }
 
-/* An image that is too small in some direction gets min_height or min_width, whichever it lacks
- * more pixels of; its proportions stay. */
+/* An image that is too small in a direction is scaled to min_height or min_width, whichever lacks
+ * more pixels. Its aspect ratio stays. */
 static void grow(const Caffe__ImageDataParameter *param, int *height, int *width) {
   const int64_t rows = (int64_t)param->min_height - *height;
   const int64_t columns = (int64_t)param->min_width - *width;

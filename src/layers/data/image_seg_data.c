@@ -51,7 +51,7 @@ typedef struct seg_worker {
 } seg_worker;
 
 typedef struct seg_data_state {
-  cr_listed_input input;                           /* has to be the first member */
+  cr_listed_input input;                           /* must be the first member */
   const Caffe__TransformationParameter *transform; /* may be NULL */
   Caffe__TransformationParameter pixels;           /* transform without scale_factors */
   cr_buffer text;                                  /* holds the names of the list */

@@ -1,6 +1,6 @@
 /* MemoryData: batches out of samples that the program holds in memory.
  *
- * Formula: none: samples come in their order, again and again.
+ * Formula: none: samples are read in order and repeated.
  * Shapes: no bottom -> data (batch, channels, height, width), label (batch). The tops' memory is
  * the samples' own.
  * Fields: memory_data_param, transform_param.
@@ -26,7 +26,7 @@ typedef struct memory_data_state {
   int64_t samples;
   cr_layer_cursor cursor; /* counts samples; its end wraps around */
   bool shown;             /* some top has, or had, these samples */
-  bool restored;          /* the position comes from a snapshot and no samples were given since */
+  bool restored;          /* the position is from a snapshot, and no samples were given after it */
   cr_transformer *transformer;
   uint64_t drawn; /* images that were transformed so far */
   cr_image augmented;

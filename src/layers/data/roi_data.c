@@ -36,7 +36,7 @@ typedef struct roi_worker {
 } roi_worker;
 
 typedef struct roi_state {
-  cr_boxed_input input; /* has to be the first member */
+  cr_boxed_input input; /* must be the first member */
   const Caffe__RoIDataParameter *param;
   bool color; /* whatever the record has */
 } roi_state;

@@ -1,8 +1,7 @@
 /* VideoData: frames of a video or of a camera.
  *
- * Formula: none: frames come in their order; skip_frames frames are skipped between two. The
- * program ffmpeg decodes them in its own process: it has to be on the PATH, or CREMA_FFMPEG names
- * its file.
+ * Formula: none: frames are read in order; skip_frames frames are skipped between two. The program
+ * ffmpeg decodes them in its own process. It must be on the PATH, or CREMA_FFMPEG names its file.
  * Shapes: no bottom -> data (batch, 3, height, width) and, optionally, label (batch), which is 0.
  * data_param has the batch size.
  * Fields: video_data_param, data_param, transform_param.
@@ -33,11 +32,11 @@ typedef struct video_item {
 } video_item;
 
 typedef struct video_state {
-  cr_batch_input batches; /* has to be the first member */
+  cr_batch_input batches; /* must be the first member */
   cr_video_pipe pipe;
   uint64_t step; /* frames from one sample to the next */
   /* Solvers that share the layer take turns in the samples, but each takes a whole batch before the
-   * next solver does. Frames that come too early wait here, sample k in waiting[k / stride %
+   * next solver does. Frames that arrive too early wait here, sample k in waiting[k / stride %
    * wait_size]. */
   cr_image *waiting;
   uint64_t wait_size; /* as many as the sharers take in a step */

@@ -43,7 +43,7 @@ typedef struct kept_file {
 } kept_file;
 
 typedef struct window_data_state {
-  cr_batch_input batches; /* has to be the first member */
+  cr_batch_input batches; /* must be the first member */
   const Caffe__WindowDataParameter *param;
   cr_window_list list;
   size_t *chosen[2]; /* windows of the background, of the foreground */
@@ -175,7 +175,7 @@ static crema_status load_item(void *user, cr_load *load) {
 
 static const cr_source window_source = {.load = load_item};
 
-/* Windows are cut out and warped; nothing comes between. */
+/* Windows are cropped and warped directly. */
 static crema_status check_augment(const cr_layer *layer) {
   cr_augment *augment = NULL;
   CR_TRY(cr_layer_in(layer, cr_augment_create(layer->param->transform_param, &augment)));
@@ -258,7 +258,7 @@ static crema_status read_transform(const cr_layer *layer, window_data_state *s) 
   return status == CREMA_OK ? check_mean(s) : cr_fail_in(status, "transform_param: mean_file");
 }
 
-/* All images must have as many channels as the first. */
+/* All images must have the same number of channels. */
 static crema_status check_images(window_data_state *s) {
   s->channels = cr_window_list_image(&s->list, 0)->channels;
   for (size_t i = 0; i < cr_window_list_images(&s->list); ++i) {

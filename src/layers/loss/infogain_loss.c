@@ -22,7 +22,7 @@
 enum { MOST_WEIGHTED = 8192 }; /* classes of a diagonal matrix, which is made as a whole */
 
 typedef struct infogain_state {
-  cr_softmax_loss loss; /* has to be the first member */
+  cr_softmax_loss loss; /* must be the first member */
   cr_layer_op add_rows;
   cr_tensor *sums;  /* of the rows of the matrix */
   crema_blob *gain; /* from the fields; NULL: bottom 2 */

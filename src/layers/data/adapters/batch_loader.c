@@ -12,7 +12,7 @@ void cr_batch_loader_stop(cr_batch_loader *loader) {
 
 crema_status cr_batch_loader_start(cr_batch_loader *loader, const cr_layer *layer) {
   if (loader->running) return CREMA_OK;
-  /* All sharers have done as many steps as this one. */
+  /* All sharers have done the same number of steps. */
   CR_TRY(cr_pipeline_start(loader->pipeline, cr_layer_cursor_end(&loader->cursor, layer, 1)));
   loader->running = true;
   return CREMA_OK;

@@ -25,12 +25,12 @@ crema_status cr_batch_loader_open(cr_batch_loader *loader, const cr_layer *layer
 /* Stops and frees. */
 void cr_batch_loader_close(cr_batch_loader *loader);
 
-/* Gives the last batch back and waits for the next one; for the input class's `await`. */
+/* Returns the last batch and waits for the next batch; for the input class's `await`. */
 crema_status cr_batch_loader_await(cr_batch_loader *loader, const cr_layer *layer) CREMA_MUST_USE;
 
-/* Gives the last batch back, on which work may still be queued on `context`, and makes the tops
- * share the next one's memory. *out (may be NULL) is that batch. Errors: as the pipeline;
- * CREMA_E_STATE when the threads could not be started again after a restore. */
+/* Returns the last batch, for which `context` may have queued work, and makes the tops share the
+ * next batch's memory. *out (may be NULL) is that batch. Errors: as the pipeline; CREMA_E_STATE
+ * when the threads could not be started again after a restore. */
 crema_status cr_batch_loader_next(cr_batch_loader *loader, const cr_layer *layer,
                                   crema_context *context, crema_blob *const *top,
                                   const cr_batch **out) CREMA_MUST_USE;
@@ -41,7 +41,7 @@ crema_status cr_batch_loader_save(const cr_batch_loader *loader, const cr_layer 
                                   uint64_t key, cr_buffer *out) CREMA_MUST_USE;
 crema_status cr_batch_loader_restore(cr_batch_loader *loader, const char *bytes, size_t size,
                                      uint64_t *key) CREMA_MUST_USE;
-/* For layers with their own text format. Both are no-ops when there is nothing to do. */
+/* For layers with their own text format. Both are no-ops if there is no work. */
 crema_status cr_batch_loader_start(cr_batch_loader *loader, const cr_layer *layer) CREMA_MUST_USE;
 void cr_batch_loader_stop(cr_batch_loader *loader);
 

@@ -21,7 +21,7 @@ typedef struct cr_boxed_class {
   /* Makes the image of a record; *out stays the worker's. */
   crema_status (*read)(const cr_boxed_input *layer, void *worker, cr_db_bytes value,
                        uint64_t sample, const cr_image **out);
-  /* Fills the tops behind the first one. */
+  /* Fills the tops after the first. */
   crema_status (*fill)(const cr_boxed_input *layer, void *worker, const cr_image *image,
                        const cr_boxed_move *move, cr_load *load);
   void (*free_worker)(void *worker);
@@ -29,7 +29,7 @@ typedef struct cr_boxed_class {
 
 /* The state of such a layer, or its first member. */
 struct cr_boxed_input {
-  cr_record_input records; /* has to be the first member */
+  cr_record_input records; /* must be the first member */
   const cr_boxed_class *class;
   int extent[3];    /* of the first image, transformed */
   cr_buffer *value; /* for the value of a record: `threads` of them */
@@ -49,7 +49,7 @@ crema_status cr_boxed_input_open(cr_layer *layer, const cr_boxed_class *class, i
 /* Class function. */
 void cr_boxed_input_destroy(cr_layer *layer);
 
-/* The channels that a record is to have. */
+/* The required channels of a record. */
 cr_image_color cr_boxed_input_color(const cr_boxed_input *layer, bool force_color);
 
 #endif

@@ -18,7 +18,7 @@ crema_status cr_layer_check_batch(const cr_layer *layer, const char *message,
                                   uint32_t batch_size) CREMA_MUST_USE;
 
 /* A root_folder that is put before the names of a list: resolved like a file, with a slash at its
- * end; empty when `root` is empty or NULL. The result is to be freed. */
+ * end; empty when `root` is empty or NULL. The caller frees the result. */
 crema_status cr_layer_root_folder(const cr_layer *layer, const char *root,
                                   char **out) CREMA_MUST_USE;
 
@@ -36,8 +36,8 @@ void cr_layer_cursor_close(cr_layer_cursor *cursor);
 /* Every solver begins at sample `start` of the stream. */
 void cr_layer_cursor_set(cr_layer_cursor *cursor, uint64_t start);
 void cr_layer_cursor_advance(cr_layer_cursor *cursor, const cr_layer *layer);
-/* How many samples of the stream all solvers have had after as many steps, of `items` samples each,
- * as this one: the position to give cr_layer_cursor_set for resuming here. */
+/* The number of samples that all solvers have read after this solver's number of steps, with
+ * `items` samples per step. It is the position for cr_layer_cursor_set to resume here. */
 uint64_t cr_layer_cursor_end(const cr_layer_cursor *cursor, const cr_layer *layer, uint64_t items);
 
 /* A position as text: "draws <key of the random stream> <unit> <number>.", and back. Errors:

@@ -9,7 +9,7 @@
 
 /* The state of such a layer, or its first member. */
 typedef struct cr_listed_input {
-  cr_batch_input batches; /* has to be the first member */
+  cr_batch_input batches; /* must be the first member */
   const Caffe__ImageDataParameter *param;
   char *path, *root; /* of the list; the folder of its names with a slash at its end, or empty */
   cr_order order;    /* of the list's lines */
@@ -41,11 +41,11 @@ void cr_listed_input_free(cr_listed_input *input);
 crema_status cr_listed_input_take(void *user, cr_batch *batch, int item);
 crema_status cr_listed_input_at(cr_listed_input *input, uint64_t sample,
                                 cr_listed_item *out) CREMA_MUST_USE;
-/* The color that an image is to have. */
+/* The required colour type of an image. */
 cr_image_color cr_listed_input_color(const cr_listed_input *input);
 
-/* Reads the file of a name in a list: under `root` or, if it is not there, in the folder of the
- * list. `path` becomes the path. */
+/* Reads the file of a name in a list: in `root` or, if missing, in the folder of the list. `path`
+ * becomes the path. */
 crema_status cr_listed_file_read(const char *list, const char *root, const char *name,
                                  cr_buffer *path, cr_buffer *file) CREMA_MUST_USE;
 

@@ -9,7 +9,7 @@
 
 /* The state of such a layer, or its first member. */
 typedef struct cr_record_input {
-  cr_record_source from; /* the records; has to be the first member */
+  cr_record_source from; /* the records; must be the first member */
   char *source;          /* resolved path */
   uint64_t skip;         /* records to skip at the start */
   cr_reader *reader;
@@ -31,7 +31,7 @@ crema_status cr_record_input_open(cr_record_input *records, const cr_layer *laye
 /* Accepts a zeroed one. Afterwards only the caller uses the source's data. */
 void cr_record_input_close(cr_record_input *records, const cr_layer *layer);
 
-/* The threads that data_param asks for (0: automatic). */
+/* The number of threads in data_param (0: automatic). */
 int cr_record_input_threads(const cr_layer *layer);
 
 /* Shapes the tops and starts, as cr_batch_loader_open; the depth is set here. */
@@ -48,7 +48,7 @@ crema_status cr_record_input_next(cr_record_input *records, const cr_layer *laye
  * its own cursor. */
 crema_status cr_record_input_print(const cr_record_input *records, cr_buffer *out) CREMA_MUST_USE;
 /* Parses such a text, which has a NUL after its `size` bytes and which the key points into. A text
- * without solvers, skip and sorted comes from a single solver with this layer's skip. Errors:
+ * without solvers, skip and sorted was saved by a single solver with this layer's skip. Errors:
  * CREMA_E_CORRUPT. */
 crema_status cr_record_input_parse(const cr_record_input *records, const char *text, size_t size,
                                    cr_reader_cursor *out) CREMA_MUST_USE;
