@@ -109,7 +109,8 @@ Weights:
 * *yours*: train them.
 * A link: the layers have the same names as in these weights. Such files should work; only the bundled one is tested.
 
-Data sets: a script makes them, or a comment at the head of the named file has the commands.
+Data sets: a script makes them, or the comment at the head of the named file lists the commands. They use
+`examples/datasets/imagenet.py` for ImageNet and `examples/datasets/voc.py` for PASCAL VOC.
 
 | net | folder | accuracy | source | weights | data set |
 | --- | --- | --- | --- | --- | --- |

@@ -14,15 +14,23 @@ import write_models
 from write_models import MSRA, Net
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-VOC_BOXES = """# The databases are made from PASCAL VOC 2007 and 2012. `crema help convert_annoset` describes the lists and the text
-# files of boxes that it reads; labels are 1 to 20, in alphabetical order of the classes.
-#   crema convert_annoset VOCdevkit/ trainval.txt examples/VOC0712/VOC0712_trainval_lmdb
-#   crema convert_annoset VOCdevkit/ test.txt examples/VOC0712/VOC0712_test_lmdb"""
-MAPS = """# The databases are made from lists of files: images and maps in the same order, each line with a name and a 0.
-# A map is a greyscale PNG of its image's size. Its pixels are classes, {classes}; 255 is ignored.{more}
-#   crema convert_imageset {images}images/ train_images.txt {place}train_images_lmdb
-#   crema convert_imageset -gray maps/ train_maps.txt {place}train_maps_lmdb
-# Likewise for {place}{test}_images_lmdb and {place}{test}_maps_lmdb."""
+VOC_BOXES = """# The databases are made from PASCAL VOC 2007 and 2012. Labels are 1 to 20, in the alphabetical order of the classes.
+#   mkdir -p examples/VOC0712
+#   examples/datasets/voc.py boxes VOCdevkit/ voc/
+#   crema convert_annoset voc/ voc/trainval.txt examples/VOC0712/VOC0712_trainval_lmdb
+#   crema convert_annoset voc/ voc/test.txt examples/VOC0712/VOC0712_test_lmdb"""
+VOC_MAPS = """# The databases are made from PASCAL VOC 2012. Pixels of the maps are classes, 0 to 20; 255 is ignored.
+#   examples/datasets/voc.py maps VOCdevkit/ voc/
+#   for part in train val; do
+#     crema convert_imageset voc/ voc/${part}_images.txt examples/voc_${part}_images_lmdb
+#     crema convert_imageset -gray voc/ voc/${part}_maps.txt examples/voc_${part}_maps_lmdb
+#   done"""
+CELL_MAPS = """# The databases are made from lists of files: images and maps in the same order, each line with a name and a 0.
+# A map is a greyscale PNG of its image's size. Its pixels are classes, 0 or 1; 255 is ignored.
+#   for part in train test; do
+#     crema convert_imageset -gray images/ ${part}_images.txt examples/cells_${part}_images_lmdb
+#     crema convert_imageset -gray maps/ ${part}_maps.txt examples/cells_${part}_maps_lmdb
+#   done"""
 TRAIN, TEST = "include { phase: TRAIN }", "include { phase: TEST }"
 
 
@@ -327,9 +335,7 @@ def fcn8s(train):
     so that the scores cover the picture wherever they are cut."""
     net = Dense("FCN-8s", train, MSRA)
     if train:
-        palettes = "\n# VOC's own maps have palettes; convert them to greyscale files of the palettes' indices first."
-        net.note(MAPS.format(classes="0 to 20", more=palettes, images="",
-                             place="examples/voc_", test="val"))
+        net.note(VOC_MAPS)
         maps_input(net, ("examples/voc_", "val"), 1, 1, "mean_value: 104 mean_value: 117 mean_value: 123")
     else:
         net.input(1, 3, 500, 500)
@@ -355,7 +361,7 @@ def unet(train, first=64, depth=4, classes=2, pad=0, title="U-Net", size=572, ch
     batch, test_batch, scale, place = source or (1, 1, "scale: 0.00390625", ("examples/cells_", "test"))
     if train:
         if source is None:
-            net.note(MAPS.format(classes="0 or 1", more="", images="-gray ", place="examples/cells_", test="test"))
+            net.note(CELL_MAPS)
         maps_input(net, place, batch, test_batch, scale)
     else:
         net.input(1, channels, size, size)

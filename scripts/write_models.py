@@ -13,10 +13,13 @@ import sys
 MODELS = pathlib.Path(__file__).resolve().parent.parent / "models"
 
 # How to make the data sets that the nets read: comments at the head of their files.
-IMAGENET = """# The databases are made from the images of ILSVRC 2012 (https://image-net.org) and from lists of them. Each line of a
-# list is a file name and a label from 0 to 999, in the order of models/squeezenet_v1.0/synsets.txt.
+IMAGENET = """\
+# The databases are made from the images of ILSVRC 2012 (https://image-net.org), with one folder per class:
+#   mkdir -p examples/imagenet
+#   examples/datasets/imagenet.py train/ train.txt
 #   crema convert_imageset -resize_height 256 -resize_width 256 -shuffle train/ train.txt \\
 #     examples/imagenet/ilsvrc12_train_lmdb
+#   examples/datasets/imagenet.py val/ val.txt
 #   crema convert_imageset -resize_height 256 -resize_width 256 val/ val.txt examples/imagenet/ilsvrc12_val_lmdb"""
 CIFAR10 = """# The databases and the mean: examples/cifar10/run.sh makes them from cifar-10-binary.tar.gz
 # (https://www.cs.toronto.edu/~kriz/cifar.html)."""

@@ -5,3 +5,6 @@ foreach(name mnist cifar10 char_lstm fine_tuning detection faster_rcnn segmentat
       $<TARGET_FILE:docs_photos>)
   set_tests_properties(examples/${name} PROPERTIES TIMEOUT 600)
 endforeach()
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+add_test(NAME examples/datasets COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/datasets.py
+  $<TARGET_FILE:crema_cli> ${PROJECT_SOURCE_DIR})

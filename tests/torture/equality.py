@@ -1,7 +1,7 @@
 """The same training under other circumstances: which weights are bit for bit the same, and which are near.
 
-Each cell of the table in docs/reliability.md is asserted here: bit for bit where that is promised, and
-otherwise within a bound on |difference| / (1 + |weight|) after the training.
+Each row of the table in docs/reliability.md is asserted here, for each training: bit for bit where that is promised,
+and otherwise within a bound on |difference| / (1 + |weight|) after the training.
 """
 import collections
 import os
