@@ -1,4 +1,4 @@
-/* Accuracy: how often the right class is among the best scores. It has no gradient.
+/* Accuracy: the fraction of samples whose class is among the best scores. It has no gradient.
  *
  * Formula: accuracy = share of the labels whose class is among the top_k best scores along axis;
  * labels equal to ignore_label do not count.

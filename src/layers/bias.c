@@ -1,7 +1,7 @@
 /* Bias: adds a learnt or computed bias.
  *
- * Formula: y = x + bias, where the bias spans the axes of x from axis on and is repeated over all
- * others.
+ * Formula: y = x + bias. The bias spans the axes of x starting at axis and is repeated over all
+ * other axes.
  * Shapes: x (any), optionally bias -> y (as x), also in place. Without a second bottom the bias is
  * parameter 0 of num_axes axes (-1: to the last; 0: a scalar).
  * Fields: bias_param.

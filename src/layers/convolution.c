@@ -4,8 +4,8 @@
  * weights[o][c][k] * x[c][stride * position + dilation * k - pad].
  * Shapes: x (N..., C, S...) -> y (N..., O, S'...) with S' = (S + 2 pad - dilation (K - 1) - 1) /
  * stride + 1, O being num_output. Axes before axis are batch, axis holds the channels, the rest is
- * space. Parameters: weights (O, C / group, K...), bias (O). Several bottoms of one shape give as
- * many tops with the same weights.
+ * space. Parameters: weights (O, C / group, K...), bias (O). Several bottoms of one shape give the
+ * same number of tops, with the same weights.
  * Fields: convolution_param.
  * Caffe: the same.
  * Example, x 2 3 16 16:

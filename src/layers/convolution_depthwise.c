@@ -1,6 +1,6 @@
 /* ConvolutionDepthwise: a convolution with a group for each channel.
  *
- * Formula: as Convolution with group = C, whatever group says.
+ * Formula: as Convolution with group = C, for any value of group.
  * Shapes: x (N..., C, S...) -> y (N..., O, S'...), as Convolution; C divides O.
  * Fields: convolution_param.
  * Caffe: as in the forks that have it.

@@ -3,8 +3,8 @@
  * Formula: y = bias + the gradient that a Convolution with these weights would give its bottom if
  * its top had the gradient x.
  * Shapes: x (N..., C, S...) -> y (N..., O, S'...) with S' = stride (S - 1) + dilation (K - 1) + 1 -
- * 2 pad. Parameters: weights (C, O / group, K...), bias (O). Several bottoms of one shape give as
- * many tops.
+ * 2 pad. Parameters: weights (C, O / group, K...), bias (O). Several bottoms of one shape give the
+ * same number of tops.
  * Fields: convolution_param.
  * Caffe: the same.
  * Example, x 2 4 5 5:
@@ -20,7 +20,7 @@ static crema_status extent(const cr_layer *layer, const crema_shape *from, int i
   char text[128];
   int64_t size = from->dim[s->axis + 1 + i];
   int64_t span = w->dilation[i] * (w->kernel[i] - 1) + 1;
-  /* Extents beyond this could not be counted in 64 bits, nor held in memory. */
+  /* Larger extents overflow 64-bit counts and do not fit in memory. */
   bool huge = size > INT32_MAX || span > INT32_MAX;
   *out = huge ? 0 : w->stride[i] * (size - 1) + span - 2 * w->pad[i];
   if (*out >= 1) return CREMA_OK;

@@ -1,7 +1,7 @@
-/* DepthwiseConvolution: a convolution in as many groups as there are channels (Howard et al.,
- * "MobileNets", 2017).
+/* DepthwiseConvolution: a convolution with one group per channel (Howard et al., "MobileNets",
+ * 2017).
  *
- * Formula: as Convolution; it is another name of it: group says how many channels a group has.
+ * Formula: as Convolution; the type is an alias. group is the number of groups.
  * Shapes: x (N..., C, S...) -> y (N..., O, S'...), as Convolution.
  * Fields: convolution_param.
  * Caffe: as in the forks that have it.

@@ -113,10 +113,10 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   return CREMA_OK;
 }
 
-/* Moves the dead values of a bottom to the top, so that the sum is made in place. It comes first
- * among the sources, as the ops want it. The first two may change places where that changes no bit:
- * the sum has the memory format of the first, which layers behind it compute in. Where memory
- * cannot be moved, all stays as it is. */
+/* Moves the dead values of a bottom to the top, so that the sum is made in place. It is the first
+ * of the sources, as the ops require. The first two sources may be swapped if the bits stay the
+ * same. The sum has the memory format of the first source, and later layers compute in it. If
+ * memory cannot be moved, nothing changes. */
 static void use_spare(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top,
                       cr_tensor **source) {
   const int spare = layer->reusable_bottom;
@@ -162,7 +162,7 @@ static crema_status backward_one(cr_layer *layer, crema_context *context, crema_
   return cr_layer_op_run(&s->backward[i], context, s->args.tensor, NULL);
 }
 
-/* A bottom that is the top comes last, because all others read its diff. */
+/* A bottom that is the top comes last, because all other bottoms read its diff. */
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
                              const bool *propagate_down, crema_blob *const *bottom) {
   int n = layer->bottoms;

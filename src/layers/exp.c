@@ -1,6 +1,6 @@
 /* Exp: a power of a base.
  *
- * Formula: y = base ^ (shift + scale * x); base -1 stands for e.
+ * Formula: y = base ^ (shift + scale * x). Base -1 means e.
  * Shapes: x (any) -> y (as x), also in place.
  * Fields: exp_param.
  * Caffe: the same.

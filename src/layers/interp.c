@@ -4,7 +4,7 @@
  * Formula: y at row i = x at row i (H - 1) / (H' - 1), between the two nearest rows; columns
  * likewise. The extents of y come from a second bottom; or by zoom_factor or shrink_factor, H' =
  * ((H - 1) / shrink_factor + 1 - 1) zoom_factor + 1; or height and width; or by both factors.
- * Shapes: x (N, C, H, W) and perhaps a map with the extents wanted -> y (N, C, H', W').
+ * Shapes: x (N, C, H, W) and optionally a map with the wanted extents -> y (N, C, H', W').
  * Fields: interp_param.
  * Caffe: as in the forks of DeepLab and PSPNet; pad_beg and pad_end cut off, and must not be above
  * 0.

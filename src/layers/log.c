@@ -1,6 +1,6 @@
 /* Log: a logarithm.
  *
- * Formula: y = log(shift + scale * x) to the given base; base -1 stands for e.
+ * Formula: y = log(shift + scale * x) to the given base. Base -1 means e.
  * Shapes: x (any) -> y (as x), also in place.
  * Fields: log_param.
  * Caffe: the same.

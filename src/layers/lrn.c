@@ -64,9 +64,9 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
     desc.kind = CR_OP_LRN_QUANTIZE;
     return CR_LAYER_MAKE(layer, &s->quantize, &desc, shape, shape);
   }
-  /* The library's values for its gradient come from kernels for training, which give other last
-   * bits. In phase TEST there is none: with a memory plan, without a backward pass, the values
-   * would be others. */
+  /* The library's values for its gradient are computed by training kernels, whose last bits differ.
+   * In phase TEST there is none: with a memory plan, without a backward pass, the values would be
+   * others. */
   const bool notes = layer->phase == CAFFE__PHASE__TRAIN;
   return cr_layer_pair_make(layer, bottom, top, &desc,
                             &(cr_pair_shapes){.bytes = notes ? shape : NULL});

@@ -82,7 +82,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   return cr_layer_recurrent_end(layer, context, top);
 }
 
-/* Where the gradient of a first state goes. */
+/* The destination of the gradient of a first state. */
 static cr_tensor *first_diff(const lstm_state *s, const bool *propagate_down,
                              crema_blob *const *bottom, int state) {
   const int at = cr_layer_recurrent_bottom(&s->recurrent, state);

@@ -1,4 +1,4 @@
-/* MnActivation: hands values from machine to machine; on one machine, nothing happens.
+/* MnActivation: transfers values between machines. On one machine it does nothing.
  *
  * Formula: y = x.
  * Shapes: x (any) -> y (as x), a view of it.

@@ -1,7 +1,7 @@
 /* Normalize: vectors to Euclidean length 1, times a learnt scale (Liu et al., "ParseNet", 2015).
  *
- * Formula: y = scale * x / sqrt(sum of x^2 + eps), the sum over the channels of each position or,
- * with across_spatial, over the whole sample.
+ * Formula: y = scale * x / sqrt(sum of x^2 + eps). The sum is over the channels of each position
+ * or, with across_spatial, over the sample.
  * Shapes: x (N, C, ...) -> y (as x). Parameter: scale, one per channel (C) or, with channel_shared,
  * one for all (a scalar); filled with 1 unless scale_filler says otherwise.
  * Fields: norm_param.
@@ -19,7 +19,7 @@ typedef struct normalize_state {
   bool across, shared;
   float eps;
   cr_layer_op forward, backward, backward_scale, backward_data; /* of both, of one */
-  cr_tensor *norm;                                              /* what x was divided by */
+  cr_tensor *norm;                                              /* the divisor of x */
 } normalize_state;
 
 static const Caffe__NormalizeParameter *param_of(const cr_layer *layer) {

@@ -5,12 +5,12 @@
  * in it. STOCHASTIC (Zeiler and Fergus, "Stochastic pooling", 2013): in TRAIN a value drawn with
  * probability in proportion to it, in TEST the mean with those weights.
  * Shapes: x (N, C, H, W) -> y (N, C, H', W') and, for MAX, optionally the positions of the maxima.
- * H' = ceil((H + 2 pad - K) / stride) + 1 (round_mode FLOOR: floor), less one if there is padding,
- * be it of the other axis, and the last window would start behind the input.
+ * H' = ceil((H + 2 pad - K) / stride) + 1 (round_mode FLOOR: floor). It is one less if any axis has
+ * padding and the last window would start after the input.
  * Fields: pooling_param.
- * Caffe: the same. ceil_mode of forks is read as round_mode. Stochastic pooling works on the CPU,
- * too. torch_pooling is round_mode FLOOR, where NVIDIA's layer never reads it. avg_include_pad is
- * Intel Caffe's, whose pooling over three axes is refused.
+ * Caffe: the same. ceil_mode of forks is read as round_mode. Stochastic pooling also works on the
+ * CPU. The field torch_pooling means round_mode FLOOR; NVIDIA's layer never reads it. The field
+ * avg_include_pad is Intel Caffe's. Its pooling over three axes is refused.
  * Example, x 2 3 9 9:
  *   layer { name: "pool" type: "Pooling" bottom: "x" top: "y"
  *     pooling_param { pool: MAX kernel_size: 3 stride: 2 } } */
@@ -250,7 +250,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   return CR_LAYER_RUN(&s->backward, context, top[0]->diff, s->aux, bottom[0]->diff);
 }
 
-/* An average of a whole plane has finer steps than its values. */
+/* The average of a full plane has finer steps than its values. */
 static bool averages_integers(const cr_layer *layer, const crema_shape *top) {
   const pooling_state *s = layer->state;
   return s->method == POOL_AVE && crema_shape_count(top, 2, top->axes) <= 1;

@@ -1,7 +1,7 @@
 /* Scale: multiplies by a learnt or computed factor.
  *
- * Formula: y = x * scale + bias, where scale and bias span the axes of x from axis on and are
- * repeated over all others.
+ * Formula: y = x * scale + bias. Scale and bias span the axes of x starting at axis and are
+ * repeated over all other axes.
  * Shapes: x (any), optionally scale -> y (as x), also in place. Without a second bottom the scale
  * is parameter 0 of num_axes axes (-1: to the last; 0: a scalar), filled with 1 unless filler says
  * otherwise; with bias_term the bias is the last parameter.

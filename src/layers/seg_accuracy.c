@@ -24,9 +24,9 @@
 
 enum {
   WIDTH = 2048,  /* pixels that are looked at together: long enough runs of each class */
-  ASKED = 64,    /* pixels whose next scores are asked for at a time */
-  PIECE = 8192,  /* pixels of an image that a thread looks at before it takes others */
-  OPERATIONS = 8 /* multiply-adds that take as long as a score, about */
+  ASKED = 64,    /* number of pixels whose next scores are prefetched at a time */
+  PIECE = 8192,  /* number of pixels of an image that a thread processes at a time */
+  OPERATIONS = 8 /* approximate number of multiply-adds that take the time of a score */
 };
 
 /* How often each class occurs. */
@@ -37,7 +37,7 @@ typedef struct tally {
 typedef struct seg_accuracy_state {
   int64_t classes;
   tally all;
-  cr_buffer part; /* the same for each thread, one behind the other */
+  cr_buffer part; /* the same for each thread, one after the other */
 } seg_accuracy_state;
 
 /* Numbers of a thread's share; two threads do not write the same cache line. */
@@ -81,7 +81,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
 }
 
 /* The best class of `width` pixels side by side, the last one of several; score c of pixel i is
- * score[c * step + i]. The scores of two classes lie far apart, where the processor does not expect
+ * score[c * step + i]. The scores of two classes are far apart, so the processor does not prefetch
  * them. So the scores of the next class are prefetched, and after the last class the first scores
  * of the next pixels. */
 #define FIND_BEST(name, real)                                                                   \
@@ -146,7 +146,7 @@ CR_CLONES static void find_classes(const cr_host_values *label, int64_t first, i
   }
 }
 
-/* The data of the threads: pieces of images, which lie side by side. */
+/* The data of the threads: adjacent pieces of images. */
 typedef struct pixels {
   const cr_layer *layer;
   int64_t per_image, pieces; /* pixels, and pieces of them */

@@ -1,4 +1,4 @@
-/* SeLuDropout: dropout that keeps the mean and the variance of what SeLu gives (Klambauer et al.,
+/* SeLuDropout: dropout that keeps the mean and the variance of SeLu's output (Klambauer et al.,
  * "Self-normalizing neural networks", 2017).
  *
  * Formula: TRAIN: y = a (x or, with probability dropout_ratio, alpha') + b, with alpha' =

@@ -1,4 +1,4 @@
-/* SpatialDropout: sets whole channels to zero at random (Tompson et al., "Efficient object
+/* SpatialDropout: sets entire channels to zero at random (Tompson et al., "Efficient object
  * localization using convolutional networks", 2015).
  *
  * Formula: TRAIN: y = 0 for a channel of a sample with probability dropout_ratio, x / (1 -
@@ -13,7 +13,7 @@
 #include "core/fail.h"
 #include "layers/common/layer_dropout.h"
 
-/* The factors of the channels are what dropout makes of ones. */
+/* The factors of the channels are the result of dropout for ones. */
 typedef struct spatial_dropout_state {
   cr_dropout dropout;
   cr_layer_op set, drop, forward, backward;

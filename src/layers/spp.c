@@ -22,9 +22,9 @@ typedef struct spp_level {
 typedef struct spp_state {
   int levels;
   bool max;
-  bool nested; /* each bin is made of four of the next level, from which it is pooled */
+  bool nested; /* each bin consists of four bins of the next level and is pooled from them */
   spp_level *level;
-  cr_tensor *sum; /* where the levels' gradients add up, if not in the bottom's; or NULL */
+  cr_tensor *sum; /* the sum of the levels' gradients, if not in the bottom's diff; or NULL */
   cr_layer_op concat, slice;
   cr_layer_args args;
 } spp_state;
@@ -106,7 +106,8 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
         make_level(layer, &s->level[i], of_next ? &s->level[i + 1].shape : from, (int64_t)1 << i));
     whole.dim[1] += s->level[i].flat.dim[1];
   }
-  /* Some levels add up floats, others 16 bits: there and back for each of them. */
+  /* Some levels add floats and others 16-bit values, which would convert back and forth for each
+   * level. */
   if (!s->nested && s->levels > 1 && crema_dtype_size(layer->types.backward) == 2) {
     const int64_t count = crema_shape_count(from, 0, 4);
     CR_TRY(cr_layer_pass_tensor(layer, &s->sum, CREMA_F32, count));
@@ -129,7 +130,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   return cr_layer_op_run(&s->concat, context, s->args.tensor, NULL);
 }
 
-/* The levels' gradients of the bottom, or each one's of the next one, add up. */
+/* The levels' gradients of the bottom, or of the next level, add up. */
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
                              const bool *propagate_down, crema_blob *const *bottom) {
   spp_state *s = layer->state;

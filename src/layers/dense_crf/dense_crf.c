@@ -40,7 +40,7 @@ typedef struct crf_state {
   bool logarithm;
   kernel *kernel;
   size_t kernels;
-  int width;         /* classes, and what fills up vectors */
+  int width;         /* classes, padded to full vectors */
   cr_buffer feature; /* float */
   cr_buffer score;   /* float: of each pixel its classes */
   cr_buffer row;     /* the same for some pixels, for each thread */
@@ -113,9 +113,9 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
 
 typedef struct crf_image {
   const float *scores, *colours; /* colours NULL: none */
-  int64_t classes, plane;        /* plane: pixels of the whole map */
+  int64_t classes, plane;        /* plane: pixels of the full map */
   int64_t map_width, height, width;
-  int64_t band; /* rows of pixels that a thread works on at a time; the last ones may be fewer */
+  int64_t band; /* rows of pixels that a thread processes at a time; the last band may have fewer */
   int workers;
 } crf_image;
 
@@ -123,11 +123,12 @@ enum {
   /* Pixels of a band, about: with the lattice points that they meet they fit into the second cache.
    */
   BAND = 1 << 14,
-  /* Of more than one band there are a multiple of this, which 2 and 4 threads can share evenly. */
+  /* If there is more than one band, their number is a multiple of this, so that 2 and 4 threads can
+   * share them evenly. */
   TEAM = 4
 };
 
-/* Multiply-adds that take as long as a number in one step, about. */
+/* Approximate number of multiply-adds that take the time of a number in one step. */
 enum { OPERATIONS = 32 };
 
 /* Divides an image into bands. Results depend on the bands, so these do not depend on the number of
@@ -183,7 +184,7 @@ static crema_status make_features(void *state, int worker, int64_t index) {
   return CREMA_OK;
 }
 
-/* The lattice, and by what sums over it are divided. */
+/* The lattice, and the divisors of sums over it. */
 static crema_status make_kernel(crf_state *s, const crf_image *of, kernel *k) {
   const int64_t pixels = of->height * of->width;
   const int axes = axes_of(k);
@@ -241,8 +242,8 @@ CR_INLINE void divide_by_sums(float *row, int64_t pixels, int width) {
   }
 }
 
-/* Powers that are no normal numbers become 0, as computing with subnormal numbers takes a hundred
- * times as long. */
+/* Subnormal powers become 0, because computing with subnormal numbers takes a hundred times as
+ * long. */
 CR_INLINE void take_powers(bool fused, float *value, int64_t count) {
   const float least = -87; /* exp(-87) is the last one */
 #pragma omp simd
@@ -270,7 +271,7 @@ CR_CLONES static void logarithms(float *value, int64_t count) {
 enum {
   TILE = 32,
   LINE = 16, /* floats of a cache line */
-  AHEAD = 8  /* tiles whose scores are asked for before they are read: memory takes that long */
+  AHEAD = 8  /* prefetch distance for scores, in tiles; it covers the latency of memory */
 };
 
 typedef struct crf_tile {
@@ -288,14 +289,14 @@ static bool next_tile(const crf_image *of, int64_t end, crf_tile *t) {
   return t->y < end;
 }
 
-/* How many pixels of the next tile of the row there are to ask for. */
+/* The number of pixels of the row's next tile to prefetch. */
 static int64_t pixels_behind(const crf_image *of, crf_tile t) {
   const int64_t left = of->width - t.x - t.pixels;
   return left < TILE ? left : TILE;
 }
 
-/* Scores from planes to rows, whose numbers behind the last class are no class. The processor does
- * not foresee so many short streams far apart, so the next tile is prefetched. */
+/* Scores from planes to rows. Numbers after the last class are padding. The processor does not
+ * foresee so many short streams far apart, so the next tile is prefetched. */
 static void read_scores(const crf_state *s, const crf_image *of, crf_tile t, float *row) {
   const float *from = of->scores + t.y * of->map_width + t.x;
   const int64_t behind = pixels_behind(of, t);
@@ -341,7 +342,7 @@ static void work_on(const inference *i, crf_tile t, float *row) {
   float *score = floats(&s->score) + first * s->width;
   const float *from = score;
   if (i->step == 0) read_scores(s, i->of, t, score);
-  /* Scores are read once a step and come from memory. */
+  /* Scores are read once per step, from memory. */
   for (int64_t k = 0; i->step > 0 && k < TILE * s->width; k += LINE) {
     __builtin_prefetch(score + (int64_t)AHEAD * TILE * s->width + k, 0, CR_SECOND_CACHE);
   }

@@ -25,7 +25,7 @@ typedef struct simplices {
   int32_t corner[MOST_CORNERS][BLOCK], rank[MOST_CORNERS][BLOCK];
   float share[MOST_CORNERS][BLOCK];
   int32_t key[MOST_CORNERS][CR_LATTICE_MOST_AXES][BLOCK]; /* of each corner: its coordinates */
-  uint32_t sum[MOST_CORNERS][BLOCK];                      /* by which it is looked for */
+  uint32_t sum[MOST_CORNERS][BLOCK];                      /* the search key */
   int32_t again[MOST_CORNERS][BLOCK];                     /* the same corner as the point before */
 } simplices;
 
@@ -99,8 +99,8 @@ CR_INLINE void find_shares(int d, simplices *s) {
 static const uint32_t factors[CR_LATTICE_MOST_AXES] = {0x9E3779B1u, 0x85EBCA77u, 0xC2B2AE3Du,
                                                        0x27D4EB2Fu, 0x165667B1u};
 
-/* The first d coordinates of the corners, from which the last one follows. Points that follow each
- * other often have corners in common. */
+/* The first d coordinates of the corners, which determine the last coordinate. Points that follow
+ * each other often have corners in common. */
 CR_INLINE void find_keys(int d, simplices *s) {
   for (int r = 0; r <= d; ++r) {
     memset(s->sum[r], 0, sizeof s->sum[r]);
@@ -134,7 +134,7 @@ static uint32_t sum_of(const int32_t *key, int axes) {
   return sum;
 }
 
-/* The slot that has the key, or the empty one where it belongs. */
+/* The slot that has the key, or the empty slot for it. */
 static cr_lattice_slot *slot_of(const cr_lattice_table *t, const int32_t *key, uint32_t sum,
                                 int axes) {
   const size_t mask = 2 * (size_t)t->room - 1;
@@ -159,7 +159,7 @@ static void fill_table(cr_lattice_table *t, int axes) {
   }
 }
 
-/* Room for twice as many lattice points, in a table that is at most half full. */
+/* Doubles the capacity for lattice points, in a table that is at most half full. */
 static crema_status grow(cr_lattice_table *t, int axes) {
   const size_t room = t->room > 0 ? 2 * (size_t)t->room : FIRST_ROOM;
   const size_t bytes = room * CR_LATTICE_MOST_AXES * sizeof *t->key;
@@ -184,7 +184,7 @@ static crema_status clear(cr_lattice_table *t, int axes) {
   return CREMA_OK;
 }
 
-/* The index of a lattice point, which is added where it is new. */
+/* The index of a lattice point, which is added if it is new. */
 static crema_status add_corner(cr_lattice_table *t, const int32_t *key, uint32_t sum, int axes,
                                int32_t *out) {
   cr_lattice_slot *slot = slot_of(t, key, sum, axes);
@@ -278,7 +278,7 @@ static crema_status need(int32_t **array, size_t *room, size_t count) {
   return CREMA_OK;
 }
 
-/* Numbers lattice points in the order in which the bands meet them. */
+/* Numbers lattice points in the order of their first use by the bands. */
 static crema_status find_places(cr_lattice *l) {
   CR_TRY(clear(&l->all, l->axes));
   l->rows = 0;
@@ -315,7 +315,7 @@ static crema_status find_rows(cr_lattice *l) {
   return CREMA_OK;
 }
 
-/* Lattice points whose neighbours a thread looks for before it takes others. */
+/* The number of lattice points whose neighbours a thread searches at a time. */
 enum { NEIGHBOURS = 1024 };
 
 /* The next and the previous lattice point of each, along each axis of the hyperplane. */

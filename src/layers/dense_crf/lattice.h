@@ -1,7 +1,7 @@
-/* Gaussian filtering of values that lie in a space of features, in linear time: the permutohedral
+/* Gaussian filtering of values at points of a feature space, in linear time: the permutohedral
  * lattice (Adams, Baek and Davis, "Fast high-dimensional filtering using the permutohedral
- * lattice", 2010). Values are spread over the corners of the simplices that their points lie in,
- * blurred along the axes of the lattice, and read again. */
+ * lattice", 2010). Values are spread over the corners of their points' simplices, blurred along the
+ * axes of the lattice, and read back. */
 #ifndef CR_LAYERS_LATTICE_H
 #define CR_LAYERS_LATTICE_H
 
@@ -26,8 +26,8 @@ typedef struct cr_lattice_table {
   cr_lattice_slot *slot; /* twice as many */
 } cr_lattice_table;
 
-/* Points that follow each other, with the lattice points that they meet: what one thread works on
- * at a time. A lattice point has a row of values in each band that meets it. */
+/* Consecutive points with their lattice points: the unit of work of one thread. A lattice point has
+ * a row of values in each band that meets it. */
 typedef struct cr_lattice_band {
   cr_lattice_table table;
   int32_t *place; /* the numbers of its lattice points in `all` */

@@ -25,7 +25,7 @@ static float *value_of(const cr_lattice *l, int which, int64_t corner) {
   return l->value[which] + corner * l->width;
 }
 
-/* Of the rows of a band: those that are read, and those that are added to. */
+/* The rows of a band that are read, and the rows that are added to. */
 enum { READ, ADDED };
 
 crema_status cr_lattice_begin(cr_lattice *l, int width) {
@@ -92,7 +92,7 @@ CR_INLINE void add_parts(const point_span *s, int corners, int parts, const floa
   }
 }
 
-/* With the numbers of corners that DenseCRF has as constants, too. */
+/* Also compiled with DenseCRF's numbers of corners as constants. */
 CR_INLINE void add_to(const point_span *s, int parts, const float *in) {
   if (s->corners == 6) add_parts(s, 6, parts, in);
   else if (s->corners == 3) add_parts(s, 3, parts, in);
@@ -140,7 +140,7 @@ CR_INLINE void read_from(const point_span *s, int parts, const float *weight, co
   else read_parts(s, s->corners, parts, weight, in, out);
 }
 
-/* How many parts rows have; 0: they are not made of parts. */
+/* The number of parts of a row; 0: rows have no parts. */
 static int parts_of(const cr_lattice *l) {
   return l->width % LANES == 0 && l->width <= MOST_PARTS * LANES ? l->width / LANES : 0;
 }
@@ -177,7 +177,7 @@ void cr_lattice_read(const cr_lattice *lattice, int64_t first, int64_t count, co
   read_some(&s, parts_of(lattice), weight, in, out);
 }
 
-/* Lattice points that a thread works on before it takes others. */
+/* The number of lattice points that a thread processes at a time. */
 enum { PIECE = 1024 };
 
 typedef struct blur {
@@ -291,7 +291,7 @@ static void give_rows(const cr_lattice *l, const cr_lattice_band *band) {
   memset(l->own[ADDED] + band->row * l->width, 0, (size_t)band->table.corners * bytes);
 }
 
-/* Gives a band's rows the values of their lattice points, and adds nothing yet. */
+/* Sets a band's rows to the values of their lattice points, without adding. */
 CR_CLONES static void give_some(const cr_lattice *l, const cr_lattice_band *band) {
   switch (parts_of(l)) {
     case 1: give_parts(l, band, 1); break;

@@ -127,7 +127,7 @@ static void label_candidates(anchor_target_state *s) {
   }
 }
 
-/* Ignores all but `most` random candidates with a label. *left: how many keep it. */
+/* Ignores all but `most` random candidates with a label. *left: the number that keep it. */
 static crema_status draw_label(cr_layer *layer, int32_t label, size_t most, size_t *left) {
   anchor_target_state *s = layer->state;
   cr_buffer_clear(&s->drawn);

@@ -20,7 +20,7 @@
 
 typedef struct annotator_state {
   int64_t inner;  /* positions of each region */
-  cr_buffer rank; /* cr_ranked: the regions by loss, behind them by image */
+  cr_buffer rank; /* cr_ranked: the regions by loss, followed by the regions by image */
   cr_buffer kept;
 } annotator_state;
 

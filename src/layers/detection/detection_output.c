@@ -33,7 +33,7 @@ typedef struct output_state {
   double variance[4]; /* of regions */
   float threshold, overlap, eta;
   int64_t top_k, keep; /* below 0: all */
-  cr_buffer box;       /* cr_box of each prior, of the class at hand */
+  cr_buffer box;       /* cr_box of each prior, for the current class */
   cr_buffer candidate; /* cr_ranked of one class */
   cr_buffer kept;      /* boxes of one class that overlap no better one */
   cr_buffer found;     /* cr_ranked of an image, by class */

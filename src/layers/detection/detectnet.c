@@ -114,8 +114,8 @@ crema_status cr_bgr_planes_resize(const cr_bgr_planes *in, int height, int width
   return CREMA_OK;
 }
 
-/* The first pixel of the rectangle around the rotated image whose middle is at `middle`, and how
- * many there are: all that it touches, and one more. */
+/* The first pixel of the rectangle around the rotated image whose centre is at `middle`, and the
+ * number of pixels: all that it touches, plus one. */
 static void bounds(double middle, double reach, int *first, int *count) {
   *first = (int)floor(middle - reach);
   *count = (int)ceil(middle + reach) - *first + 1;
@@ -132,7 +132,7 @@ cr_detectnet_turn cr_detectnet_turn_of(int height, int width, double degrees) {
     bounds(turn.middle[axis], reach[axis], &first[axis], &unused);
     turn.shift[axis] = turn.middle[axis] - first[axis];
   }
-  /* The size is that around a whole pixel in the middle. */
+  /* The size is computed for a centre on a whole pixel. */
   bounds(floor(turn.middle[0]), reach[0], &unused, &turn.width);
   bounds(floor(turn.middle[1]), reach[1], &unused, &turn.height);
   return turn;

@@ -34,15 +34,15 @@ void cr_bgr_planes_flip(cr_bgr_planes *planes);
 /* By cubic convolution (a = -0.75), pixel centres at (i + 0.5), borders repeated. */
 crema_status cr_bgr_planes_resize(const cr_bgr_planes *in, int height, int width,
                                   cr_bgr_planes *out) CREMA_MUST_USE;
-/* Bilinear; 0 where there is no image. */
+/* Bilinear; 0 outside of the image. */
 crema_status cr_bgr_planes_rotate(const cr_bgr_planes *in, double degrees,
                                   cr_bgr_planes *out) CREMA_MUST_USE;
 /* Copies the part that begins at top, left; 0 outside. */
 void cr_bgr_planes_crop(const cr_bgr_planes *in, int top, int left, int height, int width,
                         float *out);
 
-/* The rotation of an image around its middle: where point (x, y) goes, and how large the upright
- * rectangle around the rotated image is. */
+/* The rotation of an image around its centre: the position of point (x, y), and the size of the
+ * upright rectangle around the rotated image. */
 typedef struct cr_detectnet_turn {
   double cosine, sine, middle[2], shift[2];
   int height, width;

@@ -353,7 +353,7 @@ static void put_box(const detectnet_state *s, const object_box *box, float *labe
   }
 }
 
-/* The part of a box that lies in the image. */
+/* The part of a box in the image. */
 static void cut_box(const detectnet_state *s, object_box *box) {
   const double right = fmin(box->left + box->width, s->width);
   const double bottom = fmin(box->top + box->height, s->height);

@@ -34,7 +34,7 @@ typedef struct eval_state {
   cr_buffer box;   /* cr_box of each box of an image */
   cr_buffer rank;  /* cr_ranked */
   cr_buffer order; /* cr_ranked: the boxes that are kept, by class */
-  cr_buffer next;  /* size_t for each class: where its next box comes in this order */
+  cr_buffer next;  /* size_t for each class: the position of its next box in this order */
   cr_buffer kept;  /* memory for boxes that are kept */
 } eval_state;
 
@@ -106,7 +106,7 @@ static crema_status suppress(const cr_layer *layer, size_t *count) {
   if (*count == 0) return CREMA_OK;
   cr_rank(rank, *count);
   if (!(limit >= 0)) return CREMA_OK;
-  if (limit == 0) *count = 1; /* an overlap of nothing is enough */
+  if (limit == 0) *count = 1; /* an overlap of 0 is enough */
   return cr_suppress((const cr_box *)(const void *)s->box.data, rank, count, nextafterf(limit, 0),
                      1, -1, &s->kept);
 }

@@ -107,7 +107,10 @@ static double divisor_of(const cr_multibox_state *s) {
   return n > 1 ? n : 1;
 }
 
-enum { OPERATIONS = 60 /* multiply-adds that take about as long as the search for one box */ };
+enum {
+  OPERATIONS =
+      60 /* approximate number of multiply-adds that take the time of the search for one box */
+};
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {

@@ -75,7 +75,7 @@ CR_CLONES static int64_t find_matched(int64_t priors, const int32_t *match, int3
 }
 
 /* Writes each box's label, the background for unmatched boxes. A box that is matched for several
- * classes gets the last one. */
+ * classes gets the last class. */
 static crema_status put_labels(const cr_multibox_pass *pass, cr_multibox_scratch *own,
                                const cr_matching *of, int64_t image) {
   const cr_multibox_state *s = pass->layer->state;

@@ -25,7 +25,7 @@ typedef struct prior_state {
   int64_t per_cell;
   double image[2], step[2]; /* width, height */
   int64_t map[2];
-  cr_tensor *boxes; /* the top's values, which others may overwrite there */
+  cr_tensor *boxes; /* the top's values, which other layers may overwrite in the top */
   bool stale;       /* they are not computed yet */
 } prior_state;
 
@@ -130,7 +130,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   return cr_layer_tensor(layer, &s->boxes, cr_tensor_type(top[0]->data), crema_blob_count(top[0]));
 }
 
-/* Where the next box goes. */
+/* The position of the next box. */
 typedef struct writer {
   const prior_state *state;
   cr_host_results to;

@@ -220,7 +220,8 @@ typedef struct lesson {
 
 enum {
   TOGETHER = 16, /* objects */
-  /* Multiply-adds that take as long as an object's box, and each class of it, about. */
+  /* Approximate numbers of multiply-adds that take the time of an object's box, and of each of its
+   * classes. */
   OF_BOX = 600,
   OF_CLASS = 150
 };
@@ -242,7 +243,7 @@ static crema_status learn_some(void *state, int worker, int64_t index) {
   return CREMA_OK;
 }
 
-/* Of several objects of a box, it learns the last one. */
+/* If a box has several objects, it learns the last. */
 static crema_status learn_objects(lesson *of, crema_context *context, int32_t *owner) {
   const region_state *s = of->layer->state;
   const double work = (double)s->truths.count * (OF_BOX + OF_CLASS * (double)s->map.classes);

@@ -135,7 +135,7 @@ static crema_status print_row(cr_result_files *f, const char *image, const float
                          height, score);
 }
 
-/* Makes a folder and those that it lies in. */
+/* Creates a folder and its parents. */
 static crema_status make_folder(const char *path) {
   char *copy = strdup(path);
   crema_status status = CREMA_OK;

@@ -8,7 +8,7 @@
 
 /* Zero-initialise. */
 typedef struct cr_result_files {
-  const Caffe__SaveOutputParameter *param; /* NULL: nothing is written */
+  const Caffe__SaveOutputParameter *param; /* NULL: no files are written */
   cr_test_images sizes;
   Caffe__LabelMap *names;
   int64_t classes, background;
@@ -17,9 +17,9 @@ typedef struct cr_result_files {
   int64_t texts;
 } cr_result_files;
 
-/* Reads what `param` (may be NULL) asks for; it is kept. A `param` without output_directory asks
- * for nothing. Free with cr_result_files_free, also after a failure. Errors: CREMA_E_ARGUMENT (a
- * field that is missing, an unknown format, a class without a name), or as reading the files. */
+/* Reads what `param` (may be NULL) asks for; it is kept. A `param` without output_directory
+ * requests no files. Free with cr_result_files_free, also after a failure. Errors: CREMA_E_ARGUMENT
+ * (a field that is missing, an unknown format, a class without a name), or as reading the files. */
 crema_status cr_result_files_open(const cr_layer *layer, const Caffe__SaveOutputParameter *param,
                                   int64_t classes, int64_t background,
                                   cr_result_files *out) CREMA_MUST_USE;

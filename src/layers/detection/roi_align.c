@@ -3,7 +3,7 @@
  *
  * Formula: a region is cut into pooled_h x pooled_w parts; y = the mean of sampling_ratio^2 values
  * of each part. They are evenly spaced and interpolated between the cells' centres, which have
- * whole coordinates; values beyond the border by more than a cell are 0.
+ * integer coordinates. Values more than a cell beyond the border are 0.
  * Shapes: x (N, C, H, W), regions (R, 5): index of the image, left, top, right, bottom in pixels of
  * the net's input -> y (R, C, pooled_h, pooled_w).
  * Fields: roi_align_param.

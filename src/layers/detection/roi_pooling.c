@@ -1,7 +1,7 @@
 /* ROIPooling: the largest value of each part of a region (Girshick, "Fast R-CNN", 2015).
  *
- * Formula: a region, rounded to whole cells of the map, is cut into pooled_h x pooled_w parts; y =
- * the largest value of each, 0 for a part without cells.
+ * Formula: a region, rounded to whole cells of the map, is divided into pooled_h x pooled_w parts.
+ * The value of y is the largest value of each part, or 0 for a part without cells.
  * Shapes: x (N, C, H, W), regions (R, 5): index of the image, left, top, right, bottom in pixels of
  * the net's input -> y (R, C, pooled_h, pooled_w).
  * Fields: roi_pooling_param.

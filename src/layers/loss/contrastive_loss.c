@@ -1,8 +1,8 @@
-/* ContrastiveLoss: brings pairs that are alike together and keeps others apart (Hadsell, Chopra and
+/* ContrastiveLoss: pulls similar pairs together and pushes other pairs apart (Hadsell, Chopra and
  * LeCun, 2006).
  *
- * Formula: loss = 1 / (2 N) * sum over pairs of d^2 where they are similar, max(0, margin - d)^2
- * where not, d = |a - b| (legacy_version: max(0, margin - d^2)).
+ * Formula: loss = 1 / (2 N) * sum over pairs of d^2 for similar pairs and max(0, margin - d)^2 for
+ * other pairs, with d = |a - b|. With legacy_version the latter is max(0, margin - d^2).
  * Shapes: a (N, C), b (N, C), similar (N), 0 or 1 -> loss (a scalar).
  * Fields: contrastive_loss_param.
  * Caffe: the same.

@@ -19,7 +19,7 @@
 #include "layers/common/layer_host.h"
 #include "layers/loss/layer_loss.h"
 
-enum { MOST_WEIGHTED = 8192 }; /* classes of a diagonal matrix, which is made as a whole */
+enum { MOST_WEIGHTED = 8192 }; /* classes of a diagonal matrix, which is created in full */
 
 typedef struct infogain_state {
   cr_softmax_loss loss; /* must be the first member */

@@ -198,7 +198,7 @@ crema_status cr_softmax_loss_run_back(cr_layer *layer, crema_context *context,
                          &scalars);
 }
 
-/* Labels and gains are read, too. */
+/* Labels and gains are also read. */
 bool cr_softmax_loss_uses_bottom(const cr_layer *layer, int bottom) {
   return bottom > 0 || layer->tops < 2;
 }

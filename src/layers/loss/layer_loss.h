@@ -8,7 +8,7 @@
 #include "layers/common/layer_noop.h"
 #include "layers/common/layer_pair.h"
 
-/* Operands of a loss's ops: the sum of the pass, and how many positions it counted. */
+/* Operands of a loss's ops: the sum of the pass, and the number of counted positions. */
 #define CR_LOSS_SUM CR_OWN0
 #define CR_LOSS_COUNT CR_OWN1
 
@@ -58,7 +58,7 @@ crema_status cr_layer_loss_difference(cr_layer_op *scale, crema_context *context
                                       double factor, const bool *propagate_down,
                                       crema_blob *const *bottom) CREMA_MUST_USE;
 
-/* Fails when the gradient of a bottom that has none (class->no_gradient_bottoms) is asked for. */
+/* Fails if the gradient of a bottom that has none (class->no_gradient_bottoms) is required. */
 crema_status cr_layer_loss_refuse(const cr_layer *layer, const bool *propagate_down) CREMA_MUST_USE;
 
 /* Scores of shape (outer, C, inner) around `axis` need one label per position and, when both have

@@ -2,7 +2,7 @@
  *
  * Formula: loss = sum of -t * log(p) - (1 - t) * log(1 - p) with p = 1 / (1 + exp(-x)), by default
  * over the batch size; loss_param chooses the divisor.
- * Shapes: scores x (N, ...), targets t in [0, 1] (as many) -> loss (a scalar).
+ * Shapes: scores x (N, ...), targets t in [0, 1] (same count) -> loss (a scalar).
  * Fields: loss_param.
  * Caffe: the same; label_smoothing of the NVIDIA dialect is refused.
  * Example, x 4 3, t 4 3:

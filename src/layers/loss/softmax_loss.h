@@ -1,4 +1,4 @@
-/* The logistic loss of scores, for the layers that are made of it. */
+/* The logistic loss of scores, for the layers that use it. */
 #ifndef CR_LAYERS_LOSS_SOFTMAX_LOSS_H
 #define CR_LAYERS_LOSS_SOFTMAX_LOSS_H
 

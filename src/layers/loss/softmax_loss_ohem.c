@@ -18,8 +18,8 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   CR_TRY(cr_softmax_loss_reshape(layer, bottom, top));
   const crema_shape *scores = &bottom[0]->shape, *labels = &bottom[1]->shape;
   crema_shape each = *labels;
-  /* Labels (N) of scores (N, C, 1, 1) stand for (N, 1, 1, 1), the shape of SmoothL1LossOHEM's top
-   * for the boxes of the same regions: R-FCN adds both. */
+  /* Labels (N) of scores (N, C, 1, 1) mean (N, 1, 1, 1), the shape of SmoothL1LossOHEM's top for
+   * the boxes of the same regions, because R-FCN adds both. */
   if (scores->axes > 2 && labels->axes == 1 && labels->dim[0] == scores->dim[0]) {
     each = *scores;
     each.dim[1] = 1;

@@ -94,7 +94,8 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   return cr_layer_args_make_join(layer, &s->args, n, axis, &to, &s->forward, &s->backward);
 }
 
-/* Makes the bottoms' values the top's. *done is false if they cannot lie side by side. */
+/* Makes the bottoms' values parts of the top's. *done is false if they cannot be stored side by
+ * side. */
 static crema_status forward_in_place(const cr_layer *layer, crema_context *context,
                                      crema_blob *const *bottom, crema_blob *const *top,
                                      bool *done) {

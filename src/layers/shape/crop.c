@@ -2,7 +2,8 @@
  *
  * Formula: top = the window of x that has the extents of the reference from axis on, beginning at
  * offset (one for all axes, or one per axis).
- * Shapes: x, reference (as many axes) -> y: x's extents before axis, the reference's from axis on.
+ * Shapes: x, reference (same number of axes) -> y: x's extents before axis, the reference's extents
+ * starting at axis.
  * Fields: crop_param.
  * Caffe: the same as in BVLC Caffe 1.0. In older versions no offset meant the window of the same
  * pixels as the reference; a warning says if that differs.

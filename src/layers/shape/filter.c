@@ -1,8 +1,8 @@
 /* Filter: keeps the items of its bottoms that a selector picks.
  *
  * Formula: top i = the items of bottom i whose selector, the last bottom, is not 0.
- * Shapes: bottoms (N, ...), selector (N) -> as many tops as bottoms but the selector: (items kept,
- * ...).
+ * Shapes: bottoms (N, ...), selector (N) -> one top for each bottom except the selector: (items
+ * kept, ...).
  * Fields: none.
  * Caffe: the same.
  * Example, x 4 3, selector 4:

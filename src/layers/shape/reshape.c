@@ -46,7 +46,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
 
 static crema_status find_replaced(const cr_layer *layer, const crema_shape *from, replaced *out) {
   const Caffe__ReshapeParameter *param = layer->param->reshape_param;
-  /* One more than there are axes: -1 stands for the end. In 64 bits, as the fields can hold
+  /* The number of axes plus one, because -1 means the end. In 64 bits, as the fields can hold
    * anything. */
   int64_t start = param->axis >= 0 ? param->axis : (int64_t)from->axes + param->axis + 1;
   if (start < 0 || start > from->axes) {

@@ -89,8 +89,8 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   return cr_layer_args_make_join(layer, &s->args, n, axis, from, &s->backward, &s->forward);
 }
 
-/* The tops' values are the bottom's, where these lie. *done is false where they cannot be read from
- * there. */
+/* Makes the tops' values parts of the bottom's. *done is false if they cannot be read from there.
+ */
 static crema_status forward_in_place(const cr_layer *layer, crema_context *context,
                                      crema_blob *const *bottom, crema_blob *const *top,
                                      bool *done) {

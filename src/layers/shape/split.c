@@ -1,4 +1,4 @@
-/* Split: one blob for several readers. The net puts it in where a blob is read more than once.
+/* Split: one blob for several readers. The net inserts it if a blob is read more than once.
  *
  * Formula: each top = x; the gradient of x is the sum of theirs.
  * Shapes: x (any) -> tops (as x) that share its data.

@@ -159,7 +159,7 @@ CR_INLINE float match_with(const cr_box_columns *of, cr_box box, float own, floa
   for (size_t k = 0; k < of->count; ++k) {
     const float shared = shared_by(xmin[k], ymin[k], xmax[k], ymax[k], box);
     const float share = shared / (own + size[k] - shared);
-    const float found = share > least ? share : 0; /* false for NaN, too */
+    const float found = share > least ? share : 0; /* also false for NaN */
     const float before = first ? 0 : most[k];
     const int32_t of_before = first ? number : best[k];
     out[k] = found;
@@ -181,9 +181,9 @@ CR_CLONES float cr_box_columns_match(const cr_box_columns *columns, cr_box box, 
 enum { BLOCK = 32 };
 
 /* Whether one of BLOCK boxes from `first` on may overlap `box` by more than `threshold`. Saves the
- * division, which takes as long as all the rest. Rounding does not hide an overlap: if the rounded
- * quotient is above the threshold, the exact quotient is, too, and the product here is not above
- * `shared`. */
+ * division, which takes the time of all other steps together. Rounding does not hide an overlap. If
+ * the rounded quotient is above the threshold, the exact quotient is too, and this product is not
+ * above `shared`. */
 CR_INLINE bool may_overlap(const cr_box_columns *of, size_t first, cr_box box, float own,
                            float threshold) {
   const float *xmin = of->xmin + first, *ymin = of->ymin + first, *xmax = of->xmax + first,
@@ -223,7 +223,7 @@ crema_status cr_suppress(const cr_box *box, cr_ranked *candidate, size_t *count,
     const cr_box one = box[candidate[i].index];
     if (overlaps_one(&kept, one, cr_box_size(one), threshold < 0 ? 0 : threshold)) continue;
     candidate[kept.count] = candidate[i];
-    /* The first box of a block fills the block with boxes that share nothing. */
+    /* The first box of a block fills the block with boxes that do not overlap. */
     for (size_t k = kept.count; kept.count % BLOCK == 0 && k < kept.count + BLOCK; ++k) {
       kept.xmin[k] = kept.ymin[k] = kept.size[k] = 0;
       kept.xmax[k] = kept.ymax[k] = -1;

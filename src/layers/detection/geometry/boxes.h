@@ -19,7 +19,7 @@ cr_box cr_box_around(double x, double y, double width, double height);
 /* From the first and the last pixel: left, top, right, bottom. The last pixel is part of the box.
  */
 cr_box cr_box_of_pixels(const cr_host_values *pixel, int64_t first);
-/* Whether a corner lies outside 0..1. */
+/* Whether a corner is outside 0..1. */
 bool cr_box_crosses(cr_box box);
 
 /* Prior boxes: */
@@ -76,18 +76,18 @@ crema_status cr_box_columns_make(cr_buffer *memory, size_t most,
 /* Adds a box; there must be room. */
 void cr_box_columns_add(cr_box_columns *columns, cr_box box);
 cr_box cr_box_columns_at(const cr_box_columns *columns, size_t index);
-/* Computes out[k] = cr_box_overlap of box k with `box` if that is above `least` (0 or more), else
- * 0; a box with NaN overlaps nothing. Updates most[k], the best overlap of box k so far, and
- * best[k], the `number` of the first box with it; `first`: both are not set yet. Returns the
- * maximum of `out`. */
+/* Computes out[k] = cr_box_overlap of box k with `box` if it is above `least` (0 or more), else 0.
+ * A box with NaN has no overlap. Updates most[k], the best overlap of box k so far, and best[k],
+ * the `number` of the first box with it; `first`: both are not set yet. Returns the maximum of
+ * `out`. */
 float cr_box_columns_match(const cr_box_columns *columns, cr_box box, float least, int32_t number,
                            bool first, float *out, float *most, int32_t *best);
 
 /* Non-maximum suppression of *count candidates, best first, in place. Keeps a candidate unless it
  * overlaps a kept one by more than `threshold`; keeps `most` at most (below 0: all). The number of
- * kept ones goes to *count; box[candidate.index] is a candidate's box. `eta` below 1: each kept
- * candidate multiplies a threshold above 0.5 by it. `memory` is scratch. Errors: CREMA_E_NO_MEMORY.
- */
+ * kept candidates is stored in *count; box[candidate.index] is a candidate's box. `eta` below 1:
+ * each kept candidate multiplies a threshold above 0.5 by it. `memory` is scratch. Errors:
+ * CREMA_E_NO_MEMORY. */
 crema_status cr_suppress(const cr_box *box, cr_ranked *candidate, size_t *count, float threshold,
                          float eta, int64_t most, cr_buffer *memory) CREMA_MUST_USE;
 

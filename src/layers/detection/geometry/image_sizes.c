@@ -81,7 +81,7 @@ cr_box cr_box_in_pixels(const Caffe__ResizeParameter *resize, int height, int wi
     return scale(cr_box_clip(shares), (float)height, (float)width);
   }
   if (resize != NULL && resize->height > 0 && resize->width > 0) {
-    /* Where the image lies in the net's input. */
+    /* The image's rectangle in the net's input. */
     const cr_box window = cr_box_resize(resize, height, width, (cr_box){0, 0, 1, 1});
     if (!cr_box_project(window, &box)) box = (cr_box){0, 0, 0, 0};
   }

@@ -35,7 +35,7 @@ static cr_box box_of(const cr_matching *of, const float *loc, int64_t k) {
 /* Instead of a size. */
 enum { LEFT_OUT = -1 };
 
-/* Reads all boxes. Omitted boxes have no area, so that they overlap nothing. */
+/* Reads all boxes. Omitted boxes have no area and therefore no overlap. */
 static crema_status read_columns(const cr_matching *of, const float *loc, int64_t step,
                                  cr_buffer *memory, cr_box_columns *out) {
   CR_TRY(cr_box_columns_make(memory, (size_t)of->priors, out));
@@ -90,8 +90,8 @@ typedef struct overlaps {
   int32_t *best;
 } overlaps;
 
-/* Finds the overlaps of objects of class `label`, or with -1 of all; other objects overlap nothing.
- */
+/* Computes the overlaps of objects of class `label`, or with -1 of all objects. Other objects have
+ * no overlap. */
 static void find_overlaps(const cr_matching *of, const cr_box_columns *columns, int64_t label,
                           const overlaps *o) {
   const size_t priors = (size_t)of->priors;
@@ -119,7 +119,7 @@ CR_CLONES static float largest(int64_t count, const float *value) {
   return most;
 }
 
-/* The first value that equals `wanted`; there is one. */
+/* The first value that equals `wanted`, which exists. */
 CR_CLONES static int64_t first_of(const float *value, int64_t count, float wanted) {
   enum { STRIP = 64 };
   int64_t k = 0;
@@ -137,8 +137,8 @@ static void find_box(int64_t priors, const float *pair, object *o) {
   o->box = o->most > 0 ? first_of(pair, priors, o->most) : 0;
 }
 
-/* Gives each object the box that overlaps it most, whatever that was matched with. The pair with
- * the largest overlap comes first, then the one with the lower box. A box that has an object
+/* Gives each object the box that overlaps it most, even if that box is matched already. The pair
+ * with the largest overlap comes first, then the one with the lower box. A box that has an object
  * overlaps no other object. */
 static void match_objects(const cr_matching *of, const overlaps *o, int32_t *match) {
   object *all = o->object;
@@ -216,14 +216,15 @@ CR_INLINE uint32_t key_of(float loss) {
   return loss == loss ? key : NAN_KEY;
 }
 
-/* Keys, and how many are of candidates. */
+/* Keys, and the number of candidates' keys. */
 typedef struct ranking {
   int64_t count;
   uint32_t *key, least, most; /* of the candidates */
   int64_t candidates, matched;
 } ranking;
 
-/* hard: all boxes are candidates. Else those that are matched with nothing and close to nothing. */
+/* hard: all boxes are candidates. Otherwise the boxes that are not matched and not close to any
+ * object. */
 CR_CLONES static void make_keys(bool hard, const float *loss, const int32_t *match, ranking *out) {
   uint32_t *key = out->key, least = UINT32_MAX, most = 0;
   int32_t candidates = 0, matched = 0;

@@ -36,7 +36,7 @@ static void rank_few(cr_ranked *candidate, size_t count) {
 
 enum { BINS = 1024 };
 
-/* Equal ranges of scores from the lowest to the highest. NaN lies in the lowest bin. */
+/* Equal ranges of scores from the lowest to the highest. NaN is in the lowest bin. */
 typedef struct bins {
   float low, steps; /* bins per unit of score */
 } bins;
@@ -98,7 +98,8 @@ static size_t move_bins(bins b, int first, cr_ranked *candidate, size_t count) {
   return moved;
 }
 
-/* The bins with the best candidates come first. Only the last of these bins has others, too. */
+/* The bins with the best candidates come first. Only the last of these bins also has other
+ * candidates. */
 size_t cr_rank_best(cr_ranked *candidate, size_t count, size_t best) {
   uint32_t in_bin[BINS] = {0};
   size_t above = 0;
