@@ -62,7 +62,8 @@ CR_REF_CLONES static void find_overlaps(int64_t cells, int64_t objects, const cr
       const cr_real height = (y[i] + h[i] / 2 < bottom ? y[i] + h[i] / 2 : bottom) -
                              (y[i] - h[i] / 2 > top ? y[i] - h[i] / 2 : top);
       const cr_real common = width * height, overlap = common / (w[i] * h[i] + area - common);
-      best[i] = (width > 0) & (height > 0) & (overlap > best[i]) ? overlap : best[i];
+      const bool more = (width > 0) & (height > 0) & (overlap > best[i]);
+      best[i] = more ? overlap : best[i];
     }
   }
 }
