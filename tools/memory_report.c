@@ -11,9 +11,13 @@
 #include "device/memory/tracking.h"
 #include "net/net.h"
 
+static double mb(size_t bytes) {
+  return (double)bytes / 1e6;
+}
+
 static void print_row(const char *name, const char *types, const crema_blob_memory *m) {
-  printf("  %-32s %-16s %13zu %13zu %13zu %13zu\n", name, types, m->data_host, m->data_device,
-         m->diff_host, m->diff_device);
+  printf("  %-32s %-16s %11.3f %11.3f %11.3f %11.3f\n", name, types, mb(m->data_host),
+         mb(m->data_device), mb(m->diff_host), mb(m->diff_device));
 }
 
 static void report_blob(const char *name, crema_blob *blob) {
@@ -37,10 +41,10 @@ static void report_params(crema_net *net) {
 static void report_net(crema_net *net) {
   cr_net_memory memory;
   printf(
-      "Memory of net %s (%s) in bytes; blobs that share values are listed with the same bytes "
-      "each\n",
+      "Memory of net %s (%s) in MB (1,000,000 bytes); blobs that share values each list "
+      "them\n",
       crema_net_name(net), net->phase == CREMA_TRAIN ? "TRAIN" : "TEST");
-  printf("  %-32s %-16s %13s %13s %13s %13s\n", "", "types", "data host", "device", "diff host",
+  printf("  %-32s %-16s %11s %11s %11s %11s\n", "", "types", "data host", "device", "diff host",
          "device");
   crema_status status = cr_net_memory_read(net, &memory);
   if (status != CREMA_OK) cr_log_warning("memory report: %s", crema_error_text());
@@ -54,8 +58,10 @@ static void report_net(crema_net *net) {
     print_row("bottoms, all", "", &memory.bottoms);
   }
   if (status == CREMA_OK && memory.planned_held > 0) {
-    printf("  values that live for a part of a pass: %zu bytes held, %zu in use at most, %zu now\n",
-           memory.planned_held, memory.planned, memory.planned_now);
+    printf(
+        "  values that live for a part of a pass: %.3f MB held, at most %.3f MB in use, %.3f MB "
+        "now\n",
+        mb(memory.planned_held), mb(memory.planned), mb(memory.planned_now));
   }
   report_params(net);
   if (status == CREMA_OK) {
@@ -74,9 +80,9 @@ static void report_totals(void) {
   cr_block_report host = cr_block_report_read();
   cr_tracking_totals total = {0};
   if (!cr_tracking_enabled() || cr_tracking_read(NULL, &total) != CREMA_OK) return;
-  printf("Host: %zu bytes in use in %zu blocks\n", host.bytes, host.blocks);
-  printf("All devices: %zu bytes in use, %zu at most, grown by 128 MiB %u times\n", total.current,
-         total.highest, cr_tracking_reports());
+  printf("Host: %.3f MB in use in %zu blocks\n", mb(host.bytes), host.blocks);
+  printf("All devices: %.3f MB in use, at most %.3f MB, grown by 128 MiB %u times\n",
+         mb(total.current), mb(total.highest), cr_tracking_reports());
 }
 
 void cli_memory_report(crema_solver *solver, crema_device *device) {
@@ -87,9 +93,11 @@ void cli_memory_report(crema_solver *solver, crema_device *device) {
   crema_device_memory memory = {0};
   if (device != NULL && crema_device_get_type(device) != CREMA_DEVICE_CPU &&
       crema_device_memory_read(device, &memory) == CREMA_OK) {
-    printf("Device %d: %zu bytes in use, %zu at most, %zu pooled; %zu pinned; %zu of scratchpad\n",
-           crema_device_get_index(device), memory.current, memory.peak, memory.pooled,
-           crema_pinned_bytes(), cr_device_scratchpad_bytes(device));
+    printf(
+        "Device %d: %.3f MB in use, at most %.3f MB, %.3f MB pooled, %.3f MB pinned, %.3f MB of "
+        "scratchpad\n",
+        crema_device_get_index(device), mb(memory.current), mb(memory.peak), mb(memory.pooled),
+        mb(crema_pinned_bytes()), mb(cr_device_scratchpad_bytes(device)));
     printf("Device %d: %llu times an op ran on the CPU, for lack of a kernel\n",
            crema_device_get_index(device), (unsigned long long)cr_device_fallbacks(device));
   }

@@ -19,7 +19,7 @@ done
 run device_query -gpu all
 expect_ok "device_query -gpu all"
 expect_line "device_query -gpu all" '^No GPU\.$'
-[ "$(grep -c none.so log)" -le 1 ] || fail "the missing plug-in is told of more than once"
+[ "$(grep -c none.so log)" -le 1 ] || fail "more than one line reports the missing plug-in"
 for flag in 0 all; do
   run train -solver tiny.prototxt -gpu $flag
   expect_error "train -gpu $flag" "no CUDA devices" "leave the flag out"
@@ -30,13 +30,13 @@ for flag in 0 all; do
 done
 for flag in x 1,x -1 , 0,,1 sim 0x; do
   run device_query "-gpu=$flag"
-  expect_error "-gpu $flag" "expected numbers of GPUs" "\"$flag\""
+  expect_usage "-gpu $flag" "expected numbers of GPUs" "\"$flag\""
 done
 run device_query -gpu 3,3
-expect_error "-gpu 3,3" "named twice"
+expect_usage "-gpu 3,3" "named twice"
 for flag in sim:0 sim:17 sim:devices=99; do
   run train -solver tiny.prototxt -gpu $flag
-  expect_error "$flag" "-gpu $flag"
+  expect_usage "$flag" "-gpu $flag"
 done
 
 # Simulated devices by the flag and by the environment.
@@ -72,32 +72,32 @@ unset CREMA_SIM
 CREMA_SIM=nonsense "$crema" device_query >log 2>&1
 code=$?
 expect_ok "a CREMA_SIM that is not understood"
-[ "$(grep -c nonsense log)" -eq 1 ] || fail "CREMA_SIM=nonsense is not told of once"
+[ "$(grep -c nonsense log)" -eq 1 ] || fail "not one line reports CREMA_SIM=nonsense"
 
 # Training is the same, bit for bit; nothing warns of a device that was named.
 CREMA_SIM=2 "$crema" train -solver tiny.prototxt -gpu 1 -memory_report >log 2>&1
 code=$?
 expect_ok "train -gpu 1 with CREMA_SIM=2"
 expect_line "train -gpu 1" 'Using GPUs 1'
-grep -q 'opened by its first' log && fail "a named device is warned of"
+grep -q 'opened by its first' log && fail "a warning about a named device"
 cmp -s tiny_iter_3.caffemodel cpu.caffemodel || fail "the simulated device gives other weights"
 
 # The report: each blob with its types, the parameters, the devices.
-expect_line "report of blobs" '^  data +float/float +[0-9]+ +[0-9]+'
-expect_line "report of parameters" '^  ip1, parameter 0 +float/float +[0-9]+ +[0-9]+'
-expect_line "report of the net for training" '^Memory of net .* \(TRAIN\) in bytes'
-expect_line "report of the net for testing" '^Memory of net .* \(TEST\) in bytes'
+expect_line "report of blobs" '^  data +float/float +[0-9.]+ +[0-9.]+'
+expect_line "report of parameters" '^  ip1, parameter 0 +float/float +[0-9.]+ +[0-9.]+'
+expect_line "report of the net for training" '^Memory of net .* \(TRAIN\) in MB'
+expect_line "report of the net for testing" '^Memory of net .* \(TEST\) in MB'
 for sum in 'tops, all' 'tops, shared ones again' 'bottoms, all' 'parameters, all' 'parameters, shared ones again'; do
   [ "$(grep -c "^  $sum  " log)" -eq 2 ] || fail "the report has no '$sum' for each phase"
 done
 # 24 x 24 x 24 floats of weights.
-expect_line "bytes of a parameter" '^  ip1, parameter 0 +float/float +[0-9]+ +55296 '
+expect_line "MB of a parameter" '^  ip1, parameter 0 +float/float +[0-9.]+ +0.055 '
 expect_line "report of the device" \
-  '^Device 1: [1-9][0-9]* bytes in use, [1-9][0-9]* at most, [0-9]+ pooled; [1-9][0-9]* pinned; [0-9]+ of scratchpad$'
+  '^Device 1: [0-9.]+ MB in use, at most [0-9.]+ MB, [0-9.]+ MB pooled, [0-9.]+ MB pinned, [0-9.]+ MB of scratchpad$'
 expect_line "report of fallbacks" '^Device 1: 0 times an op ran on the CPU'
-expect_line "report of the host" '^Host: [1-9][0-9]* bytes in use in [1-9][0-9]* blocks$'
+expect_line "report of the host" '^Host: [0-9.]+ MB in use in [1-9][0-9]* blocks$'
 expect_line "report of all devices" \
-  '^All devices: [1-9][0-9]* bytes in use, [1-9][0-9]* at most, grown by 128 MiB 0 times$'
+  '^All devices: [0-9.]+ MB in use, at most [0-9.]+ MB, grown by 128 MiB 0 times$'
 
 # How device memory is pooled, and where host memory lies, changes no value.
 less=0
@@ -106,9 +106,10 @@ for pool in none bins cub; do
   expect_ok "CREMA_GPU_POOL=$pool"
   cmp -s tiny_iter_3.caffemodel cpu.caffemodel || fail "CREMA_GPU_POOL=$pool gives other weights"
   # Blocks as they are asked for, of powers of 2, of powers of 8.
-  bytes=$(sed -n 's/^Device 0: \([0-9]*\) bytes in use.*/\1/p' log)
-  [ "$bytes" -gt "$less" ] || fail "CREMA_GPU_POOL=$pool: $bytes bytes in use, with another $less"
-  less=$bytes
+  used=$(sed -n 's/^Device 0: \([0-9.]*\) MB in use.*/\1/p' log)
+  awk -v a="$used" -v b="$less" 'BEGIN { exit !(a > b) }' ||
+    fail "CREMA_GPU_POOL=$pool: $used MB in use, $less MB with the pool before it"
+  less=$used
 done
 CREMA_GPU_POOL=thc run device_query -gpu sim:1
 expect_line "CREMA_GPU_POOL=thc" 'CREMA_GPU_POOL=thc: .*one stream'
@@ -134,5 +135,5 @@ for _ in $(seq 100); do
 done
 kill -KILL $pid
 wait $pid 2>/dev/null
-expect_line "report on SIGUSR1" '^Device 0: [0-9.]+ bytes in use'
+expect_line "report on SIGUSR1" '^Device 0: [0-9.]+ MB in use'
 finish
