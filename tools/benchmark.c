@@ -17,6 +17,7 @@
 #include "core/clock.h"
 #include "core/fail.h"
 #include "core/list.h"
+#include "crema/log.h"
 #include "device/backend/backend.h"
 #include "device_flag.h"
 #include "infer/session.h"
@@ -27,7 +28,8 @@ enum { MOST_RUNS = 10000, MOST_SESSIONS = 256 };
 #define ROW "CREMA_BENCHMARK_ROW"
 
 typedef struct benchmark {
-  const char *net, *weights, *threads, *batch, *precision, *table;
+  const char *net, *weights, *threads, *batch, *precision, *table, *gpu;
+  crema_device *device;   /* NULL: the CPU */
   crema_precision chosen; /* of the compiled model */
   double seconds;
   bool allow_missing;
@@ -90,6 +92,7 @@ static crema_status open_plain(const benchmark *b, cli_net *out) {
   crema_net_options options;
   crema_net_options_init(&options);
   options.seed = 1;
+  options.device = b->device;
   CR_TRY(crema_net_load(b->net, &options, &out->net));
   if (b->weights == NULL) return CREMA_OK;
   const crema_weights_options weights = {.allow_missing = b->allow_missing};
@@ -160,6 +163,7 @@ static crema_status open_workers(const benchmark *b, const row *r, worker *all) 
   options.table = b->table;
   options.seed = 1;
   session.threads = r->threads;
+  session.device = b->device;
   if (!r->compiled) return open_plain(b, &all[0].net);
   CR_TRY(crema_model_load(b->net, b->weights, &options, &all[0].net.model));
   for (int i = 0; i < r->sessions; ++i) {
@@ -262,7 +266,7 @@ static bool read_numbers(const char *flag, const char *text, cr_list *out) {
     char *end = NULL;
     const long number = strtol(out->item[i], &end, 10);
     if (*end == '\0' && number >= 1 && number <= 4096) continue;
-    cli_error("-%s %s: expected numbers from 1 to 4096 with commas", flag, text);
+    cli_usage_error("-%s %s: expected numbers from 1 to 4096 with commas", flag, text);
     return false;
   }
   return true;
@@ -351,19 +355,20 @@ static const char help_text[] =
 int crema_cmd_benchmark(int argc, char **argv) {
   benchmark b = {.threads = "1,2", .batch = "1,16", .seconds = 1, .precision = "f32"};
   const cli_flag flags[] = {
-      {"weights", CLI_STRING, &b.weights, "the net's .caffemodel"},
-      {"threads", CLI_STRING, &b.threads, "numbers of threads of one run"},
-      {"batch", CLI_STRING, &b.batch, "numbers of items of one run"},
+      {"model", CLI_FILE, &b.net, "the net (text)"},
+      {"weights", CLI_FILE, &b.weights, "the net's .caffemodel"},
+      {"threads", CLI_NUMBERS, &b.threads, "numbers of threads of one run"},
+      {"batch", CLI_NUMBERS, &b.batch, "numbers of items of one run"},
       {"seconds", CLI_DOUBLE, &b.seconds, "how long each measurement takes"},
-      {"precision", CLI_STRING, &b.precision,
+      {"precision", CLI_WORD, &b.precision,
        "of the compiled model: f32, bf16 or int8, which needs a -table"},
-      {"table", CLI_STRING, &b.table, CLI_TABLE_HELP},
+      {"table", CLI_FILE, &b.table, CLI_TABLE_HELP},
+      {"gpu", CLI_DEVICE, &b.gpu, CLI_GPU_HELP},
       {"allow_missing", CLI_BOOL, &b.allow_missing, CLI_ALLOW_MISSING_HELP},
   };
   const cli_spec spec = {.command = "benchmark",
                          .arguments = "NET",
-                         .min_arguments = 1,
-                         .max_arguments = 1,
+                         .file_flag = {"model"},
                          .help = help_text,
                          .flags = flags,
                          .flag_count = sizeof flags / sizeof *flags};
@@ -374,9 +379,13 @@ int crema_cmd_benchmark(int argc, char **argv) {
   for (int i = 0; i < argc; ++i) given[i + 1] = argv[i];
   if (cli_parse(&spec, &argc, argv, &exit_code)) {
     const char *row_text = getenv(ROW);
-    b.net = argv[1];
-    if (!cli_choose_precision(b.precision, &b.chosen)) exit_code = 1;
-    else exit_code = row_text != NULL ? measure_here(&b, row_text) : measure_all(&b, given);
+    if (row_text != NULL) cli_log_level(CREMA_LOG_WARNING); /* the first process has logged it */
+    if (!cli_choose_precision(b.precision, &b.chosen) ||
+        !cli_choose_first_device(b.gpu, &b.device)) {
+      exit_code = 1;
+    } else {
+      exit_code = row_text != NULL ? measure_here(&b, row_text) : measure_all(&b, given);
+    }
   }
   free(given);
   return exit_code;

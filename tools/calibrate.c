@@ -13,7 +13,7 @@
 #include "net_flags.h"
 
 typedef struct calibrate_flags {
-  const char *weights, *method, *out, *images;
+  const char *model, *weights, *method, *out, *images, *gpu;
   int64_t iterations;
   bool allow_missing;
   cli_image_flags image;
@@ -21,13 +21,9 @@ typedef struct calibrate_flags {
 
 static bool choose_method(const char *text, cr_calibrate_method *out) {
   static const char *const words[] = {"minmax", "percentile", "kl"};
-  for (int i = 0; i < 3; ++i) {
-    if (strcmp(text, words[i]) != 0) continue;
-    *out = (cr_calibrate_method)i;
-    return true;
-  }
-  cli_error("-method %s: expected minmax, percentile or kl", text);
-  return false;
+  const int found = cli_find_word("-method", text, words, 3);
+  if (found >= 0) *out = (cr_calibrate_method)found;
+  return found >= 0;
 }
 
 /* The next line's first word; NULL at the end. */
@@ -78,8 +74,8 @@ out:
   return status;
 }
 
-static crema_status calibrate(const char *path, calibrate_flags *flags,
-                              cr_calibrate_method method) {
+static crema_status calibrate(calibrate_flags *flags, cr_calibrate_method method,
+                              crema_device *device) {
   crema_net_options options;
   crema_net *net = NULL;
   cr_calibration *c = NULL;
@@ -87,8 +83,9 @@ static crema_status calibrate(const char *path, calibrate_flags *flags,
   crema_status status = CREMA_OK;
   crema_net_options_init(&options);
   options.phase = CREMA_TEST;
+  options.device = device;
   CR_TRY_GOTO(cr_file_draft_check(flags->out), out);
-  CR_TRY_GOTO(crema_net_load(path, &options, &net), out);
+  CR_TRY_GOTO(crema_net_load(flags->model, &options, &net), out);
   CR_TRY_GOTO(crema_net_load_weights_with(net, flags->weights, &weights), out);
   CR_TRY_GOTO(cr_calibration_create(net, &c), out);
   CR_TRY_GOTO(run(c, net, flags), out);
@@ -116,29 +113,31 @@ static const char help_text[] =
 
 int crema_cmd_calibrate(int argc, char **argv) {
   calibrate_flags flags = {.method = "kl", .iterations = 100};
-  enum { OWN = 6 };
+  enum { OWN = 8 };
   cli_flag list[OWN + CLI_IMAGE_FLAGS] = {
-      {"weights", CLI_STRING, &flags.weights, "the net's weights; files separated by commas"},
+      {"model", CLI_FILE, &flags.model, "the net (text)"},
+      {"weights", CLI_FILES, &flags.weights, "the net's weights; files separated by commas"},
       {"iterations", CLI_INT, &flags.iterations, "batches, or images, to look at"},
-      {"method", CLI_STRING, &flags.method, "minmax, percentile or kl"},
-      {"out", CLI_STRING, &flags.out, "the table to write"},
-      {"images", CLI_STRING, &flags.images, "a file that lists image files"},
+      {"method", CLI_WORD, &flags.method, "minmax, percentile or kl"},
+      {"out", CLI_FILE, &flags.out, "the table to write"},
+      {"images", CLI_FILE, &flags.images, "a file that lists image files"},
+      {"gpu", CLI_DEVICE, &flags.gpu, CLI_GPU_HELP},
       {"allow_missing", CLI_BOOL, &flags.allow_missing, CLI_ALLOW_MISSING_HELP},
   };
   cli_image_flags_list(&flags.image, &list[OWN]);
   const cli_spec spec = {.command = "calibrate",
                          .arguments = "NET",
-                         .min_arguments = 1,
-                         .max_arguments = 1,
+                         .file_flag = {"model"},
+                         .required = {"weights", "out"},
                          .help = help_text,
                          .flags = list,
                          .flag_count = OWN + CLI_IMAGE_FLAGS};
   cr_calibrate_method method;
   int exit_code;
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
-  if (flags.weights == NULL) return cli_error("calibrate: -weights FILE is needed");
-  if (flags.out == NULL) return cli_error("calibrate: -out FILE is needed");
-  if (flags.iterations < 1) return cli_error("-iterations: expected a number above 0");
-  if (!choose_method(flags.method, &method)) return 1;
-  return calibrate(argv[1], &flags, method) == CREMA_OK ? 0 : cli_fail();
+  if (flags.iterations < 1) return cli_usage_error("-iterations: expected a number above 0");
+  if (!choose_method(flags.method, &method) || !cli_image_flags_check(&flags.image)) return 1;
+  crema_device *device = NULL;
+  if (!cli_choose_first_device(flags.gpu, &device)) return 1;
+  return calibrate(&flags, method, device) == CREMA_OK ? 0 : cli_fail();
 }

@@ -17,7 +17,7 @@
 enum { BUNDLED_RESIZE = 256 };
 
 typedef struct classify_options {
-  const char *model, *weights, *labels, *precision, *table;
+  const char *model, *weights, *labels, *precision, *table, *gpu;
   int64_t top;
   cli_image_flags image;
   bool compiled, allow_missing;
@@ -27,6 +27,7 @@ typedef struct classifier {
   classify_options options;
   crema_image_options image;
   crema_precision precision;
+  crema_device *device; /* NULL: the CPU */
   cli_net opened;
   crema_net *net;                   /* of `opened` */
   cr_buffer model, weights, labels; /* paths of the bundled model */
@@ -116,10 +117,13 @@ static crema_status open_net(classifier *c) {
     options.allow_missing = o->allow_missing;
     options.precision = c->precision;
     options.table = o->table;
-    return cli_net_compile(o->model, o->weights, &options, NULL, &c->opened);
+    return cli_net_compile(o->model, o->weights, &options, c->device, &c->opened);
   }
   const crema_weights_options weights = {.allow_missing = o->allow_missing};
-  CR_TRY(crema_net_load(o->model, NULL, &c->opened.net));
+  crema_net_options plain;
+  crema_net_options_init(&plain);
+  plain.device = c->device;
+  CR_TRY(crema_net_load(o->model, &plain, &c->opened.net));
   return crema_net_load_weights_with(c->opened.net, o->weights, &weights);
 }
 
@@ -142,8 +146,6 @@ static crema_status load_net(classifier *c) {
 static crema_status set_up(classifier *c) {
   classify_options *o = &c->options;
   if (o->model == NULL) CR_TRY(use_bundled(c));
-  if (o->weights == NULL) return cr_fail(CREMA_E_ARGUMENT, "-model needs -weights as well");
-  if (o->top < 1) return cr_fail(CREMA_E_RANGE, "-top %lld: give 1 or more", (long long)o->top);
   CR_TRY(cli_image_flags_read(&o->image, &c->image));
   CR_TRY(read_names(c));
   CR_TRY(load_net(c));
@@ -193,6 +195,21 @@ static void free_classifier(classifier *c) {
   cli_net_close(&c->opened);
 }
 
+/* `image`: the first argument. */
+static bool check_flags(classify_options *o, const char *image) {
+  const char *ending = strrchr(image, '.');
+  if (o->model != NULL && o->weights == NULL) {
+    cli_usage_error("classify: missing required flag -weights FILE, as -model is given");
+  } else if (o->top < 1) {
+    cli_usage_error("-top: expected a number above 0, found %lld", (long long)o->top);
+  } else if (ending != NULL && strcmp(ending, ".prototxt") == 0) {
+    cli_usage_error("classify: %s is a network, not an image; use -model %s", image, image);
+  } else {
+    return cli_image_flags_check(&o->image);
+  }
+  return false;
+}
+
 static const char help_text[] =
     "Prints the likeliest classes of each image. Without -model it uses the SqueezeNet that comes\n"
     "with crema (1000 classes of ImageNet), which sets -labels, -mean_value and -resize as it\n"
@@ -207,15 +224,16 @@ static const char help_text[] =
 int crema_cmd_classify(int argc, char **argv) {
   classifier c = {.options = {.top = 5, .precision = "f32"}};
   classify_options *o = &c.options;
-  enum { OWN = 8 };
+  enum { OWN = 9 };
   cli_flag flags[OWN + CLI_IMAGE_FLAGS] = {
-      {"model", CLI_STRING, &o->model, "the network (deploy form)"},
-      {"weights", CLI_STRING, &o->weights, "its .caffemodel"},
-      {"labels", CLI_STRING, &o->labels, "names of the classes, one per line"},
+      {"model", CLI_FILE, &o->model, "the network (deploy form)"},
+      {"weights", CLI_FILE, &o->weights, "its .caffemodel"},
+      {"labels", CLI_FILE, &o->labels, "names of the classes, one per line"},
       {"top", CLI_INT, &o->top, "how many classes to print"},
+      {"gpu", CLI_DEVICE, &o->gpu, CLI_GPU_HELP},
       {"compiled", CLI_BOOL, &o->compiled, CLI_COMPILED_HELP},
-      {"precision", CLI_STRING, &o->precision, CLI_PRECISION_HELP},
-      {"table", CLI_STRING, &o->table, CLI_TABLE_HELP},
+      {"precision", CLI_WORD, &o->precision, CLI_PRECISION_HELP},
+      {"table", CLI_FILE, &o->table, CLI_TABLE_HELP},
       {"allow_missing", CLI_BOOL, &o->allow_missing, CLI_ALLOW_MISSING_HELP},
   };
   cli_image_flags_list(&o->image, &flags[OWN]);
@@ -228,7 +246,10 @@ int crema_cmd_classify(int argc, char **argv) {
                          .flag_count = sizeof flags / sizeof *flags};
   int exit_code;
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
-  if (!cli_choose_precision(o->precision, &c.precision)) return 1;
+  if (!check_flags(o, argv[1]) || !cli_choose_precision(o->precision, &c.precision) ||
+      !cli_choose_first_device(o->gpu, &c.device)) {
+    return 1;
+  }
   if (c.precision != CREMA_PRECISION_F32) o->compiled = true;
   int code = set_up(&c) == CREMA_OK ? 0 : cli_fail();
   bool ready = code == 0;

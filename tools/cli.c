@@ -5,11 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core/did_you_mean.h"
-#include "crema/log.h"
 
 enum { CLI_MAX_FLAGS = 64, CLI_ERROR_TEXT_MAX = 4096 };
+
+static bool usage_failed;
 
 int cli_error(const char *fmt, ...) {
   char text[CLI_ERROR_TEXT_MAX];
@@ -19,6 +21,21 @@ int cli_error(const char *fmt, ...) {
   va_end(args);
   cli_log_print_error(text);
   return 1;
+}
+
+int cli_usage_error(const char *fmt, ...) {
+  char text[CLI_ERROR_TEXT_MAX];
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(text, sizeof text, fmt, args);
+  va_end(args);
+  cli_log_print_error(text);
+  usage_failed = true;
+  return CLI_EXIT_USAGE;
+}
+
+int cli_exit_code(int code) {
+  return code == 1 && usage_failed ? CLI_EXIT_USAGE : code;
 }
 
 int cli_fail(void) {
@@ -47,50 +64,6 @@ size_t cli_character_size(const char *text) {
   return control ? 0 : size;
 }
 
-/* ---- the log's flags, which every command knows ---- */
-
-typedef struct log_flags {
-  int64_t minloglevel, v;
-  const char *log_dir, *log_file;
-  bool log_prefix;
-  bool logtostderr, alsologtostderr, colorlogtostderr;
-  int64_t stderrthreshold;
-} log_flags;
-
-enum { LOG_FLAG_COUNT = 9 };
-
-static void list_log_flags(log_flags *log, cli_flag flags[LOG_FLAG_COUNT]) {
-  const cli_flag list[LOG_FLAG_COUNT] = {
-      {"minloglevel", CLI_INT, &log->minloglevel, "0 all messages, 1 warnings, 2 errors only"},
-      {"v", CLI_INT, &log->v, "above 0: debugging messages as well"},
-      {"log_file", CLI_STRING, &log->log_file, "append the log to this file as well"},
-      {"log_dir", CLI_STRING, &log->log_dir, "append the log to crema.INFO in this folder"},
-      {"log_prefix", CLI_BOOL, &log->log_prefix, "severity, time and place before each message"},
-      {"logtostderr", CLI_BOOL, &log->logtostderr, "accepted; the log always goes there"},
-      {"alsologtostderr", CLI_BOOL, &log->alsologtostderr, "accepted; the log always goes there"},
-      {"colorlogtostderr", CLI_BOOL, &log->colorlogtostderr, "accepted without effect"},
-      {"stderrthreshold", CLI_INT, &log->stderrthreshold, "accepted; all severities go there"},
-  };
-  memcpy(flags, list, sizeof list);
-}
-
-static bool apply_log_flags(const log_flags *log) {
-  int level = CREMA_LOG_INFO;
-  if (log->minloglevel > 0) level += log->minloglevel < 3 ? (int)log->minloglevel : 3;
-  if (log->v > 0 && log->minloglevel == 0) level = CREMA_LOG_DEBUG;
-  cli_log_level(level);
-  cli_log_prefix(log->log_prefix);
-  if (log->log_file != NULL && !cli_log_file(log->log_file)) return false;
-  if (log->log_dir == NULL || log->log_dir[0] == '\0') return true;
-  char path[4096];
-  int need = snprintf(path, sizeof path, "%s/crema.INFO", log->log_dir);
-  if (need < 0 || (size_t)need >= sizeof path) {
-    cli_error("-log_dir: the name is too long");
-    return false;
-  }
-  return cli_log_file(path);
-}
-
 /* ---- flags ---- */
 
 /* Compares `size` letters of `word` with a flag's name; '-' and '_' are the same. */
@@ -103,10 +76,9 @@ static bool same_name(const char *word, size_t size, const char *name) {
   return true;
 }
 
-static const cli_flag *find_flag(const cli_flag *flags, size_t count, const char *word,
-                                 size_t size) {
+const cli_flag *cli_find_flag(const cli_flag *flags, size_t count, const char *word, size_t size) {
   for (size_t i = 0; i < count; ++i) {
-    if (same_name(word, size, flags[i].name)) return &flags[i];
+    if (flags[i].type != CLI_GROUP && same_name(word, size, flags[i].name)) return &flags[i];
   }
   return NULL;
 }
@@ -123,46 +95,54 @@ static bool parse_bool(const char *text, bool *out) {
   return false;
 }
 
-/* Messages name the flag as the user wrote it: `prefix` and its name. */
-static bool set_flag(const cli_flag *flag, const char *prefix, const char *text) {
+bool cli_set_flag(const cli_flag *flag, const char *prefix, const char *text) {
   char *end = NULL;
   bool good = text[0] != '\0';
   const char *wanted = "";
-  errno = 0;
-  switch (flag->type) {
-    case CLI_STRING: *(const char **)flag->value = text; return true;
-    case CLI_BOOL:
-      wanted = "true or false";
-      good = parse_bool(text, flag->value);
-      break;
-    case CLI_INT: {
-      wanted = "a whole number";
-      long long value = strtoll(text, &end, 10);
-      good = good && *end == '\0' && errno == 0;
-      if (good) *(int64_t *)flag->value = value;
-      break;
-    }
-    case CLI_DOUBLE: {
-      wanted = "a number";
-      double value = strtod(text, &end);
-      good = good && *end == '\0' && errno == 0;
-      if (good) *(double *)flag->value = value;
-      break;
-    }
+  if (cli_has_text(flag)) {
+    *(const char **)flag->value = text;
+    return true;
   }
-  if (!good) cli_error("%s%s: expected %s, found \"%s\"", prefix, flag->name, wanted, text);
+  errno = 0;
+  if (flag->type == CLI_BOOL) {
+    wanted = "true or false";
+    good = parse_bool(text, flag->value);
+  } else if (flag->type == CLI_INT) {
+    wanted = "a whole number";
+    long long value = strtoll(text, &end, 10);
+    good = good && *end == '\0' && errno == 0;
+    if (good) *(int64_t *)flag->value = value;
+  } else {
+    wanted = "a number";
+    double value = strtod(text, &end);
+    good = good && *end == '\0' && errno == 0;
+    if (good) *(double *)flag->value = value;
+  }
+  if (!good) cli_usage_error("%s%s: expected %s, found \"%s\"", prefix, flag->name, wanted, text);
   return good;
 }
 
-/* glog's flags may be given in the environment: GLOG_minloglevel=1. */
-static bool read_log_environment(const cli_flag flags[LOG_FLAG_COUNT]) {
-  for (int i = 0; i < LOG_FLAG_COUNT; ++i) {
-    char name[64];
-    snprintf(name, sizeof name, "GLOG_%s", flags[i].name);
-    const char *text = getenv(name);
-    if (text != NULL && text[0] != '\0' && !set_flag(&flags[i], "GLOG_", text)) return false;
+/* "a, b or c" */
+static void list_words(const char *const *word, int words, char *out, size_t size) {
+  size_t used = 0;
+  out[0] = '\0';
+  for (int i = 0; i < words && used < size; ++i) {
+    const char *before = i == 0 ? "" : i == words - 1 ? " or " : ", ";
+    used += (size_t)snprintf(out + used, size - used, "%s%s", before, word[i]);
   }
-  return true;
+}
+
+int cli_find_word(const char *name, const char *text, const char *const *word, int words) {
+  char list[512];
+  for (int i = 0; i < words; ++i) {
+    if (strcasecmp(text, word[i]) == 0) return i;
+  }
+  const char *nearest = cr_did_you_mean(text, word, (size_t)words);
+  list_words(word, words, list, sizeof list);
+  cli_usage_error("%s: expected %s, found \"%s\"%s%s%s", name, list, text,
+                  nearest == NULL ? "" : "; did you mean ", nearest == NULL ? "" : nearest,
+                  nearest == NULL ? "" : "?");
+  return -1;
 }
 
 static void unknown_flag(const cli_spec *spec, const cli_flag *flags, size_t count,
@@ -170,13 +150,16 @@ static void unknown_flag(const cli_spec *spec, const cli_flag *flags, size_t cou
   char name[128];
   const char *names[CLI_MAX_FLAGS];
   snprintf(name, sizeof name, "%.*s", (int)size, word);
-  for (size_t i = 0; i < count; ++i) names[i] = flags[i].name;
-  const char *nearest = cr_did_you_mean(name, names, count);
+  size_t named = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (flags[i].type != CLI_GROUP) names[named++] = flags[i].name;
+  }
+  const char *nearest = cr_did_you_mean(name, names, named);
   if (nearest != NULL) {
-    cli_error("%s: unknown flag -%s; did you mean -%s?", spec->command, name, nearest);
+    cli_usage_error("%s: unknown flag -%s; did you mean -%s?", spec->command, name, nearest);
   } else {
-    cli_error("%s: unknown flag -%s; `crema help %s` lists them", spec->command, name,
-              spec->command);
+    cli_usage_error("%s: unknown flag -%s; `crema help %s` lists them", spec->command, name,
+                    spec->command);
   }
 }
 
@@ -187,9 +170,9 @@ static bool read_flag(const cli_spec *spec, const cli_flag *flags, size_t count,
   if (*word == '-') ++word;
   const char *equals = strchr(word, '=');
   size_t size = equals == NULL ? strlen(word) : (size_t)(equals - word);
-  const cli_flag *flag = find_flag(flags, count, word, size);
+  const cli_flag *flag = cli_find_flag(flags, count, word, size);
   if (flag == NULL && equals == NULL && strncmp(word, "no", 2) == 0) {
-    flag = find_flag(flags, count, word + 2, size - 2);
+    flag = cli_find_flag(flags, count, word + 2, size - 2);
     if (flag != NULL && flag->type == CLI_BOOL) {
       *(bool *)flag->value = false;
       return true;
@@ -200,77 +183,97 @@ static bool read_flag(const cli_spec *spec, const cli_flag *flags, size_t count,
     unknown_flag(spec, flags, count, word, size);
     return false;
   }
-  if (equals != NULL) return set_flag(flag, "-", equals + 1);
+  if (equals != NULL) return cli_set_flag(flag, "-", equals + 1);
   if (flag->type == CLI_BOOL) {
     *(bool *)flag->value = true;
     return true;
   }
   if (*at + 1 >= argc) {
-    cli_error("%s: flag -%s needs a value", spec->command, flag->name);
+    cli_usage_error("%s: flag -%s requires a value: -%s %s", spec->command, flag->name, flag->name,
+                    cli_value_word(flag));
     return false;
   }
-  return set_flag(flag, "-", argv[++*at]);
-}
-
-/* ---- help ---- */
-
-static void print_default(const cli_flag *flag) {
-  switch (flag->type) {
-    case CLI_STRING: {
-      const char *text = *(const char **)flag->value;
-      if (text != NULL && text[0] != '\0') printf(" (default %s)", text);
-      break;
-    }
-    case CLI_INT: printf(" (default %lld)", (long long)*(int64_t *)flag->value); break;
-    case CLI_DOUBLE: printf(" (default %g)", *(double *)flag->value); break;
-    case CLI_BOOL:
-      if (*(bool *)flag->value) printf(" (default true)");
-      break;
-  }
-}
-
-static void print_flags(const cli_flag *flags, size_t count) {
-  static const char *const kinds[] = {"TEXT", "N", "X", ""};
-  for (size_t i = 0; i < count; ++i) {
-    char left[64];
-    const char *kind = kinds[flags[i].type];
-    snprintf(left, sizeof left, "-%s%s%s", flags[i].name, kind[0] != '\0' ? " " : "", kind);
-    printf("  %-24s %s", left, flags[i].help);
-    print_default(&flags[i]);
-    printf("\n");
-  }
-}
-
-static void print_help(const cli_spec *spec, const cli_flag *log) {
-  const cli_command *command = cli_find_command(spec->command);
-  printf("crema %s: %s\n\nUsage: crema %s [flags]%s%s\n\n%s", spec->command,
-         command != NULL ? command->summary : "", spec->command,
-         spec->arguments != NULL && spec->arguments[0] != '\0' ? " " : "",
-         spec->arguments != NULL ? spec->arguments : "", spec->help);
-  if (spec->flag_count > 0) printf("\nFlags (-flag value, -flag=value, --flag value, ...):\n");
-  print_flags(spec->flags, spec->flag_count);
-  printf(
-      "\nFlags of the log, known to all commands and to the environment as GLOG_minloglevel "
-      "etc.:\n");
-  print_flags(log, LOG_FLAG_COUNT);
+  return cli_set_flag(flag, "-", argv[++*at]);
 }
 
 static bool asks_for_help(const char *word) {
   return strcmp(word, "-help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
+/* ---- positional arguments ---- */
+
+static const char *text_of(const cli_flag *flag) {
+  const char *text = *(const char **)flag->value;
+  return text == NULL ? "" : text;
+}
+
+static bool report_missing(const cli_spec *spec, const cli_flag *flag) {
+  cli_usage_error("%s: missing required flag -%s %s", spec->command, flag->name,
+                  flag->type == CLI_FILES ? "FILE" : cli_value_word(flag));
+  return false;
+}
+
+static bool has_too_many(const cli_spec *spec, int argc) {
+  return spec->max_arguments >= 0 && argc - 1 > spec->max_arguments;
+}
+
+/* Gives the file flags that are not set the first arguments, which it removes. */
+static bool take_files(const cli_spec *spec, int *argc, char **argv) {
+  const cli_flag *given = NULL;
+  for (int i = 0; i < CLI_MAX_FILE_FLAGS && spec->file_flag[i] != NULL; ++i) {
+    const char *name = spec->file_flag[i];
+    const cli_flag *flag = cli_find_flag(spec->flags, spec->flag_count, name, strlen(name));
+    if (text_of(flag)[0] != '\0') {
+      given = flag;
+      continue;
+    }
+    if (*argc < 2) return report_missing(spec, flag);
+    *(const char **)flag->value = argv[1];
+    --*argc;
+    memmove(argv + 1, argv + 2, (size_t)*argc * sizeof *argv);
+  }
+  if (given == NULL || !has_too_many(spec, *argc)) return true;
+  cli_usage_error("%s: give the file once, as -%s %s or as the argument %s", spec->command,
+                  given->name, text_of(given), argv[1]);
+  return false;
+}
+
+static bool check_required(const cli_spec *spec) {
+  for (int i = 0; i < CLI_MAX_REQUIRED && spec->required[i] != NULL; ++i) {
+    const char *name = spec->required[i];
+    const cli_flag *flag = cli_find_flag(spec->flags, spec->flag_count, name, strlen(name));
+    if (text_of(flag)[0] == '\0') return report_missing(spec, flag);
+  }
+  return true;
+}
+
+static bool take_arguments(const cli_spec *spec, int *argc, char **argv) {
+  if (!take_files(spec, argc, argv)) return false;
+  if (*argc - 1 < spec->min_arguments) {
+    cli_usage_error("%s: too few arguments; usage: crema %s %s [flags]", spec->command,
+                    spec->command, spec->arguments);
+    return false;
+  }
+  if (has_too_many(spec, *argc)) {
+    cli_usage_error("%s: unexpected argument \"%s\"; `crema help %s` explains the command",
+                    spec->command, argv[1 + spec->max_arguments], spec->command);
+    return false;
+  }
+  return check_required(spec);
+}
+
 bool cli_parse(const cli_spec *spec, int *argc, char **argv, int *exit_code) {
-  log_flags log = {.log_prefix = true};
+  cli_log_flags log;
   cli_flag flags[CLI_MAX_FLAGS];
   size_t count = spec->flag_count;
-  *exit_code = 1;
-  if (count + LOG_FLAG_COUNT > CLI_MAX_FLAGS) {
+  *exit_code = CLI_EXIT_USAGE;
+  if (count + CLI_LOG_FLAGS > CLI_MAX_FLAGS) {
     cli_error("%s: too many flags are declared", spec->command);
     return false;
   }
   if (count > 0) memcpy(flags, spec->flags, count * sizeof *flags);
-  list_log_flags(&log, flags + count);
-  if (!read_log_environment(flags + count)) return false;
+  cli_log_flags_list(&log, flags + count);
+  if (!cli_log_flags_read(flags + count)) return false;
   int kept = 1;
   bool only_arguments = false;
   for (int i = 1; i < *argc; ++i) {
@@ -280,26 +283,16 @@ bool cli_parse(const cli_spec *spec, int *argc, char **argv, int *exit_code) {
     } else if (strcmp(word, "--") == 0) {
       only_arguments = true;
     } else if (asks_for_help(word)) {
-      print_help(spec, flags + count);
+      cli_print_help(spec);
       *exit_code = 0;
       return false;
-    } else if (!read_flag(spec, flags, count + LOG_FLAG_COUNT, *argc, argv, &i)) {
+    } else if (!read_flag(spec, flags, count + CLI_LOG_FLAGS, *argc, argv, &i)) {
       return false;
     }
   }
   *argc = kept;
   argv[kept] = NULL;
-  if (kept - 1 < spec->min_arguments) {
-    cli_error("%s: too few arguments; usage: crema %s [flags] %s", spec->command, spec->command,
-              spec->arguments);
-    return false;
-  }
-  if (spec->max_arguments >= 0 && kept - 1 > spec->max_arguments) {
-    cli_error("%s: unexpected argument \"%s\"; `crema help %s` explains the command", spec->command,
-              argv[1 + spec->max_arguments], spec->command);
-    return false;
-  }
-  if (!apply_log_flags(&log)) return false;
-  *exit_code = 0;
-  return true;
+  if (!take_arguments(spec, argc, argv)) return false;
+  *exit_code = cli_log_flags_apply(&log) ? 0 : 1;
+  return *exit_code == 0;
 }

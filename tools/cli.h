@@ -12,7 +12,7 @@
  *     };
  *     const cli_spec spec = {
  *         .command = "greet", .arguments = "FILE", .min_arguments = 1, .max_arguments = 1,
- *         .help = "Greets somebody.\n\nExample:\n  crema greet -name Ada out.txt\n",
+ *         .help = "Greets a user.\n\nExample:\n  crema greet -name Ada out.txt\n",
  *         .flags = flags, .flag_count = sizeof flags / sizeof *flags};
  *     int exit_code;
  *     if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
@@ -30,12 +30,22 @@
 
 #include "crema/status.h"
 
-/* The type of a flag's value, to which cli_flag.value points. */
+/* The type of a flag's value, to which cli_flag.value points. The kinds of text differ only in the
+ * word that the help shows for the value. */
 typedef enum cli_flag_type {
-  CLI_STRING, /* const char *; points into argv */
-  CLI_INT,    /* int64_t */
-  CLI_DOUBLE, /* double */
-  CLI_BOOL    /* bool; -x, -x=false, -nox */
+  CLI_STRING,  /* const char *; points into argv */
+  CLI_WORD,    /* the same: one of the words that the help lists */
+  CLI_FILE,    /* the same: a path */
+  CLI_FILES,   /* the same: paths with commas */
+  CLI_DIR,     /* the same: the path of a folder */
+  CLI_NAMES,   /* the same: names with commas */
+  CLI_NUMBERS, /* the same: numbers with commas */
+  CLI_DEVICE,  /* the same: the number of a device */
+  CLI_SHAPES,  /* the same: shapes of blobs */
+  CLI_INT,     /* int64_t */
+  CLI_DOUBLE,  /* double */
+  CLI_BOOL,    /* bool; -x, -x=false, -nox */
+  CLI_GROUP    /* no flag: `help` is the heading of the flags after it */
 } cli_flag_type;
 
 typedef struct cli_flag {
@@ -45,12 +55,18 @@ typedef struct cli_flag {
   const char *help;
 } cli_flag;
 
+enum { CLI_MAX_FILE_FLAGS = 2, CLI_MAX_REQUIRED = 3, CLI_EXIT_USAGE = 2 };
+
 typedef struct cli_spec {
   const char *command;
   const char *arguments; /* positional arguments for the usage line, "" for none */
-  int min_arguments;
-  int max_arguments; /* -1: any number */
-  const char *help;  /* a description, then an example; ends in a newline */
+  /* Required flags of text. The first positional arguments stand for flags that are not given. */
+  const char *file_flag[CLI_MAX_FILE_FLAGS];
+  const char *required[CLI_MAX_REQUIRED]; /* further flags of text without a default */
+  int min_arguments;                      /* these and the next without the file flags */
+  int max_arguments;                      /* -1: any number */
+  const char *help;                       /* a description, then an example; ends in a newline */
+  const char *more;                       /* sections after the flags; may be NULL */
   const cli_flag *flags;
   size_t flag_count;
 } cli_spec;
@@ -58,10 +74,10 @@ typedef struct cli_spec {
 /* Reads the flags of argv[1..*argc-1] into spec->flags. Accepted: -flag value, -flag=value and the
  * same with two dashes; flags and positional arguments in any order; "--" ends the flags. A bool
  * flag never takes the next word as its value; true, false, 0 or 1 may follow after "=". All
- * commands know the log's flags too (see help), also from the environment. Afterwards
- * argv[1..*argc-1] are the positional arguments. Returns true when the command should continue.
- * False: it should return *exit_code, which is 0 after the help that was requested and 1 after an
- * error in the flags, which is printed. */
+ * commands accept the log's flags too (log_flags.c), also from the environment. Afterwards
+ * argv[1..*argc-1] are the positional arguments without the values of file flags. Returns true
+ * when the command should continue. False: it should return *exit_code, which is 0 after the help
+ * that was requested and CLI_EXIT_USAGE after an error in the flags, which is printed. */
 bool cli_parse(const cli_spec *spec, int *argc, char **argv, int *exit_code);
 
 /* Prints "crema: error: <text>" once to standard error and returns 1, the exit code. */
@@ -70,8 +86,23 @@ __attribute__((format(printf, 1, 2)))
 #endif
 int cli_error(const char *fmt, ...);
 
-/* The same with the text of the library call that just failed on this thread. */
+/* The same for an error in the command line. Returns CLI_EXIT_USAGE, and cli_exit_code returns it
+ * instead of 1 from then on. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 1, 2)))
+#endif
+int cli_usage_error(const char *fmt, ...);
+int cli_exit_code(int code);
+
+/* As cli_error, with the text of the library call that just failed on this thread. */
 int cli_fail(void);
+
+/* Reads one flag's value. Messages show the flag as the user wrote it: `prefix` and its name. False
+ * with the error printed. */
+bool cli_set_flag(const cli_flag *flag, const char *prefix, const char *text);
+
+/* The flag of that name, `size` letters at `word`; '-' and '_' are the same. NULL: none. */
+const cli_flag *cli_find_flag(const cli_flag *flags, size_t count, const char *word, size_t size);
 
 /* The size in bytes of the UTF-8 character that `text` begins with; 0 when it is invalid or
  * controls terminals. */
@@ -81,10 +112,11 @@ size_t cli_character_size(const char *text);
 typedef struct cli_command {
   const char *name;
   int (*run)(int argc, char **argv); /* argv[0] is the command's name */
+  const char *task;                  /* the group in the help */
   const char *summary;
 } cli_command;
 
-#define CLI_COMMAND(name, summary) int crema_cmd_##name(int argc, char **argv);
+#define CLI_COMMAND(name, task, summary) int crema_cmd_##name(int argc, char **argv);
 #include "commands.inc"
 #undef CLI_COMMAND
 
@@ -93,6 +125,40 @@ const cli_command *cli_commands(size_t *count);
 
 /* NULL when there is none of that name. */
 const cli_command *cli_find_command(const char *name);
+
+/* The index of `text` among the words of a flag or argument, in any case. -1 with the error
+ * printed, which begins with `name`. */
+int cli_find_word(const char *name, const char *text, const char *const *word, int words);
+
+/* ---- cli_help.c ---- */
+
+/* Prints the help of a command, or a list of flags, to standard output. */
+void cli_print_help(const cli_spec *spec);
+void cli_print_flags(const cli_flag *flags, size_t count);
+
+/* Whether a flag has text for a value, and the word for its value in the help, such as FILE. */
+bool cli_has_text(const cli_flag *flag);
+const char *cli_value_word(const cli_flag *flag);
+
+/* ---- log_flags.c ---- */
+
+/* The values of the log's flags, which every command accepts. */
+typedef struct cli_log_flags {
+  int64_t minloglevel, v;
+  const char *log_dir, *log_file;
+  bool log_prefix;
+  bool logtostderr, alsologtostderr, colorlogtostderr;
+  int64_t stderrthreshold;
+} cli_log_flags;
+
+enum { CLI_LOG_FLAGS = 9 };
+
+/* Sets the defaults and writes the rows of the flags to `out`. */
+void cli_log_flags_list(cli_log_flags *log, cli_flag out[CLI_LOG_FLAGS]);
+/* Reads GLOG_minloglevel and so on from the environment. False with the error printed. */
+bool cli_log_flags_read(const cli_flag flags[CLI_LOG_FLAGS]);
+/* Sets up the log. False with the error printed. */
+bool cli_log_flags_apply(const cli_log_flags *log);
 
 /* ---- log_sink.c ---- */
 

@@ -45,13 +45,12 @@ static void print_text(const char *text, bool all) {
 }
 
 typedef struct compile_flags {
-  const char *weights, *without, *keep, *stage, *precision, *table;
+  const char *model, *weights, *without, *keep, *stage, *precision, *table;
   int64_t level;
   bool explain, allow_missing, warn_unknown_fields;
 } compile_flags;
 
-static crema_status compile(const char *net, const compile_flags *flags,
-                            crema_precision precision) {
+static crema_status compile(const compile_flags *flags, crema_precision precision) {
   crema_model_options options;
   crema_model *model = NULL;
   cr_list without = {0}, keep = {0}, stages = {0};
@@ -70,7 +69,7 @@ static crema_status compile(const char *net, const compile_flags *flags,
   options.stage_count = stages.count;
   options.allow_missing = flags->allow_missing;
   options.warn_unknown_fields = flags->warn_unknown_fields;
-  if (status == CREMA_OK) status = crema_model_load(net, flags->weights, &options, &model);
+  if (status == CREMA_OK) status = crema_model_load(flags->model, flags->weights, &options, &model);
   if (status == CREMA_OK) print_text(crema_model_explain(model), flags->explain);
   crema_model_destroy(model);
   cr_list_free(&stages);
@@ -84,21 +83,21 @@ int crema_cmd_compile(int argc, char **argv) {
   char *help = make_help();
   if (help == NULL) return cli_error("out of memory");
   const cli_flag list[] = {
+      {"model", CLI_FILE, &flags.model, "the net (text)"},
       {"explain", CLI_BOOL, &flags.explain, "print each step"},
-      {"weights", CLI_STRING, &flags.weights, "the net's weights; files separated by commas"},
-      {"without", CLI_STRING, &flags.without, "passes to skip, separated by commas"},
-      {"keep", CLI_STRING, &flags.keep, "blobs that will be read, separated by commas"},
-      {"precision", CLI_STRING, &flags.precision, "f32, bf16 or int8, which needs a -table"},
-      {"table", CLI_STRING, &flags.table, CLI_TABLE_HELP},
+      {"weights", CLI_FILES, &flags.weights, "the net's weights; files separated by commas"},
+      {"without", CLI_NAMES, &flags.without, "passes to skip, separated by commas"},
+      {"keep", CLI_NAMES, &flags.keep, "blobs that will be read, separated by commas"},
+      {"precision", CLI_WORD, &flags.precision, "f32, bf16 or int8, which needs a -table"},
+      {"table", CLI_FILE, &flags.table, CLI_TABLE_HELP},
       {"level", CLI_INT, &flags.level, "level of the net's state"},
-      {"stage", CLI_STRING, &flags.stage, "stages of the net's state, separated by commas"},
+      {"stage", CLI_NAMES, &flags.stage, "stages of the net's state, separated by commas"},
       {"allow_missing", CLI_BOOL, &flags.allow_missing, CLI_ALLOW_MISSING_HELP},
       {"warn_unknown_fields", CLI_BOOL, &flags.warn_unknown_fields, CLI_UNKNOWN_FIELDS_HELP},
   };
   const cli_spec spec = {.command = "compile",
                          .arguments = "NET",
-                         .min_arguments = 1,
-                         .max_arguments = 1,
+                         .file_flag = {"model"},
                          .help = help,
                          .flags = list,
                          .flag_count = sizeof list / sizeof *list};
@@ -106,7 +105,7 @@ int crema_cmd_compile(int argc, char **argv) {
   if (cli_parse(&spec, &argc, argv, &code)) {
     crema_precision precision = CREMA_PRECISION_F32;
     bool good = cli_check_level(flags.level) && cli_choose_precision(flags.precision, &precision);
-    code = !good ? 1 : compile(argv[1], &flags, precision) == CREMA_OK ? 0 : cli_fail();
+    code = !good ? 1 : compile(&flags, precision) == CREMA_OK ? 0 : cli_fail();
   }
   free(help);
   return code;

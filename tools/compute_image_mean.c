@@ -9,6 +9,7 @@
 #include "data/augment/mean.h"
 #include "data/augment/sample.h"
 #include "data/db/db.h"
+#include "db_writer.h"
 
 typedef struct mean_job {
   const char *path;
@@ -127,7 +128,7 @@ int crema_cmd_compute_image_mean(int argc, char **argv) {
   const char *backend = "";
   mean_job job = {0};
   const cli_flag flags[] = {
-      {"backend", CLI_STRING, &backend,
+      {"backend", CLI_WORD, &backend,
        "kind of database: lmdb, leveldb; the default follows from its files"},
       {"skip_corrupt", CLI_BOOL, &job.skip_corrupt,
        "skip records that cannot be decoded, with a warning"},
@@ -150,6 +151,7 @@ int crema_cmd_compute_image_mean(int argc, char **argv) {
   int exit_code;
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
   job.path = argv[1];
+  if (backend[0] != '\0' && !db_writer_check_kind("-backend", backend, false)) return 1;
   if (backend[0] == '\0') backend = cr_db_detect(job.path);
   if (backend == NULL) backend = "lmdb"; /* opening it then reports the fault */
   const char *out = argc > 2 ? argv[2] : NULL;

@@ -273,7 +273,7 @@ static const char help_text[] =
 int crema_cmd_convert_annoset(int argc, char **argv) {
   const char *backend = "lmdb";
   const cli_flag flags[] = {
-      {"backend", CLI_STRING, &backend, "kind of database: lmdb, leveldb"},
+      {"backend", CLI_WORD, &backend, "kind of database: lmdb, leveldb"},
   };
   const cli_spec spec = {.command = "convert_annoset",
                          .arguments = "ROOT LIST DB",
@@ -284,6 +284,7 @@ int crema_cmd_convert_annoset(int argc, char **argv) {
                          .flag_count = sizeof flags / sizeof *flags};
   int exit_code;
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
+  if (!db_writer_check_kind("-backend", backend, false)) return 1;
   annoset_converter c = {.root = argv[1]};
   crema_status status = convert(&c, argv[2], backend, argv[3]);
   free_converter(&c);

@@ -178,7 +178,7 @@ static crema_status convert(converter *c, const char *list_path, const char *db_
     cr_log_info("Shuffling data");
     shuffle_list(&c->list, c->options->seed);
   }
-  cr_log_info("A total of %zu images.", c->list.count);
+  cr_log_info("A total of %zu %s.", c->list.count, c->list.count == 1 ? "image" : "images");
   crema_status status = db_writer_begin(&c->writer, c->options->backend, db_path);
   for (size_t i = 0; i < c->list.count && status == CREMA_OK; ++i) {
     status = convert_one(c, i, &c->list.entry[i]);
@@ -217,13 +217,13 @@ int crema_cmd_convert_imageset(int argc, char **argv) {
       {"gray", CLI_BOOL, &o.gray, "store one channel"},
       {"shuffle", CLI_BOOL, &o.shuffle, "shuffle the list"},
       {"seed", CLI_INT, &o.seed, "seed of -shuffle; below 0: another order each time"},
-      {"backend", CLI_STRING, &o.backend, "kind of database: lmdb, leveldb"},
+      {"backend", CLI_WORD, &o.backend, "kind of database: lmdb, leveldb"},
       {"resize_width", CLI_INT, &o.resize_width, "width to resize to; 0: none"},
       {"resize_height", CLI_INT, &o.resize_height, "height to resize to; 0: none"},
       {"exact_resize", CLI_BOOL, &o.exact_resize, "decode large JPEGs whole, as Caffe does"},
       {"check_size", CLI_BOOL, &o.check_size, "fail when images have different sizes"},
       {"encoded", CLI_BOOL, &o.encoded, "store image files instead of pixels"},
-      {"encode_type", CLI_STRING, &o.encode_type, "jpg or png; by default as the file's name says"},
+      {"encode_type", CLI_WORD, &o.encode_type, "jpg or png; by default as the file's name says"},
       {"skip_corrupt", CLI_BOOL, &o.skip_corrupt, "skip files that cannot be read, with a warning"},
   };
   const cli_spec spec = {.command = "convert_imageset",
@@ -235,6 +235,7 @@ int crema_cmd_convert_imageset(int argc, char **argv) {
                          .flag_count = sizeof flags / sizeof *flags};
   int exit_code;
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
+  if (!db_writer_check_kind("-backend", o.backend, false)) return 1;
   if (o.encode_type[0] != '\0') o.encoded = true;
   converter c = {.options = &o, .root = argv[1]};
   crema_status status = convert(&c, argv[2], argv[3]);

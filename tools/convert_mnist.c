@@ -125,7 +125,7 @@ static crema_status convert_items(const idx_file *images, const idx_file *labels
   size_t size = (size_t)images->rows * images->columns;
   const uint8_t *pixels = (const uint8_t *)images->bytes.data + IMAGE_HEADER;
   const uint8_t *label = (const uint8_t *)labels->bytes.data + LABEL_HEADER;
-  cr_log_info("A total of %u items.", images->count);
+  cr_log_info("A total of %u %s.", images->count, images->count == 1 ? "item" : "items");
   cr_log_info("Rows: %u Cols: %u", images->rows, images->columns);
   for (uint32_t i = 0; i < images->count; ++i) {
     char key[16];
@@ -165,7 +165,7 @@ out:
 int crema_cmd_convert_mnist(int argc, char **argv) {
   const char *backend = "lmdb";
   const cli_flag flags[] = {
-      {"backend", CLI_STRING, &backend, "kind of database: lmdb, leveldb"},
+      {"backend", CLI_WORD, &backend, "kind of database: lmdb, leveldb"},
   };
   const cli_spec spec = {
       .command = "convert_mnist",
@@ -184,6 +184,7 @@ int crema_cmd_convert_mnist(int argc, char **argv) {
   };
   int exit_code;
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
+  if (!db_writer_check_kind("-backend", backend, false)) return 1;
   if (convert(argv[1], argv[2], argv[3], backend) != CREMA_OK) return cli_fail();
   return 0;
 }

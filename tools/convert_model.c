@@ -5,19 +5,11 @@
 #include "net/weights/weights.h"
 
 static bool choose_type(const char *name, crema_dtype *out) {
-  const struct {
-    const char *name;
-    crema_dtype type;
-  } types[] = {{"FLOAT16", CREMA_F16},
-               {"BFLOAT16", CREMA_BF16},
-               {"FLOAT", CREMA_F32},
-               {"DOUBLE", CREMA_F64}};
-  for (size_t i = 0; i < sizeof types / sizeof *types; ++i) {
-    if (strcmp(types[i].name, name) != 0) continue;
-    *out = types[i].type;
-    return true;
-  }
-  return false;
+  static const char *const words[] = {"FLOAT16", "BFLOAT16", "FLOAT", "DOUBLE"};
+  static const crema_dtype types[] = {CREMA_F16, CREMA_BF16, CREMA_F32, CREMA_F64};
+  const int found = cli_find_word("-to", name, words, 4);
+  if (found >= 0) *out = types[found];
+  return found >= 0;
 }
 
 static void report(const cr_convert_report *r, const char *path) {
@@ -38,14 +30,14 @@ int crema_cmd_convert_model(int argc, char **argv) {
   const char *to = "";
   bool old_format = false;
   const cli_flag flags[] = {
-      {"to", CLI_STRING, &to,
-       "the type of the new file's values: FLOAT16, BFLOAT16, FLOAT, DOUBLE"},
+      {"to", CLI_WORD, &to, "the type of the new file's values: FLOAT16, BFLOAT16, FLOAT, DOUBLE"},
       {"old_format", CLI_BOOL, &old_format,
        "store them in fields that every Caffe reads: 16-bit types rounded, but as floats"},
   };
   const cli_spec spec = {
       .command = "convert_model",
       .arguments = "MODEL_IN MODEL_OUT",
+      .required = {"to"},
       .min_arguments = 2,
       .max_arguments = 2,
       .help =
@@ -62,14 +54,11 @@ int crema_cmd_convert_model(int argc, char **argv) {
   crema_dtype type = CREMA_F32;
   cr_convert_report result;
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
-  if (to[0] == '\0') return cli_error("convert_model: -to TYPE is missing");
-  if (!choose_type(to, &type)) {
-    return cli_error("convert_model: -to must be FLOAT16, BFLOAT16, FLOAT or DOUBLE, not '%s'", to);
-  }
+  if (!choose_type(to, &type)) return 1;
   size_t length = strlen(argv[2]);
   if (length >= 3 && strcmp(argv[2] + length - 3, ".h5") == 0) {
-    return cli_error("convert_model: %s would be taken for HDF5, but binary models are written",
-                     argv[2]);
+    return cli_usage_error(
+        "convert_model: %s would be taken for HDF5, but binary models are written", argv[2]);
   }
   if (cr_model_convert(argv[1], argv[2], type, old_format, &result) != CREMA_OK) return cli_fail();
   report(&result, argv[2]);

@@ -9,6 +9,7 @@
 #include "data/augment/annotated.h"
 #include "data/augment/sample.h"
 #include "data/db/db.h"
+#include "db_writer.h"
 
 enum { SHAPES = 16, MEAN_CHANNELS = 64, NAMED = 10 };
 
@@ -201,7 +202,7 @@ int crema_cmd_data_stats(int argc, char **argv) {
   const char *backend = "";
   data_stats s = {.named = NAMED};
   const cli_flag flags[] = {
-      {"backend", CLI_STRING, &backend,
+      {"backend", CLI_WORD, &backend,
        "kind of database: lmdb, leveldb; the default follows from its files"},
       {"name_damaged", CLI_INT, &s.named, "how many damaged records to name"},
   };
@@ -225,6 +226,7 @@ int crema_cmd_data_stats(int argc, char **argv) {
   int exit_code;
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
   s.path = argv[1];
+  if (backend[0] != '\0' && !db_writer_check_kind("-backend", backend, false)) return 1;
   if (backend[0] == '\0') backend = cr_db_detect(s.path);
   if (backend == NULL) backend = "lmdb"; /* opening it then reports the fault */
   crema_status status = add_all(&s, backend);

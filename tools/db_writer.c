@@ -1,12 +1,20 @@
 #include "db_writer.h"
 
 #include <string.h>
+#include <strings.h>
 
+#include "cli.h"
 #include "core/fail.h"
 #include "core/log.h"
 
 /* Not after each record, as a commit waits for the disk; but large records fill memory. */
 enum { COMMIT_RECORDS = 1000, COMMIT_BYTES = 64 << 20 };
+
+bool db_writer_check_kind(const char *name, const char *text, bool hdf5) {
+  static const char *const words[] = {"lmdb", "leveldb", "hdf5"};
+  if (hdf5 && strcasecmp(text, "h5") == 0) return true;
+  return cli_find_word(name, text, words, hdf5 ? 3 : 2) >= 0;
+}
 
 crema_status db_writer_begin(db_writer *writer, const char *backend, const char *path) {
   return cr_db_open(backend, path, CR_DB_NEW, &writer->db);

@@ -13,6 +13,10 @@ typedef struct db_writer {
   cr_buffer value;
 } db_writer;
 
+/* Whether `text`, the value of the flag or argument `name`, is a kind of database; with `hdf5` also
+ * hdf5 or h5. False with the error printed. */
+bool db_writer_check_kind(const char *name, const char *text, bool hdf5);
+
 /* Makes a database that must not exist yet. Zero-initialise *writer ({0}); end with
  * db_writer_end. */
 crema_status db_writer_begin(db_writer *writer, const char *backend,

@@ -13,11 +13,11 @@
 static bool add_index(const char *gpu, long index, cli_devices *out) {
   for (int i = 0; i < out->count; ++i) {
     if (out->index[i] != index) continue;
-    cli_error("-gpu %s: device %ld is named twice", gpu, index);
+    cli_usage_error("-gpu %s: device %ld is named twice", gpu, index);
     return false;
   }
   if (out->count == CLI_MOST_DEVICES) {
-    cli_error("-gpu %s: more than %d devices", gpu, CLI_MOST_DEVICES);
+    cli_usage_error("-gpu %s: more than %d devices", gpu, CLI_MOST_DEVICES);
     return false;
   }
   out->index[out->count++] = (int)index;
@@ -29,7 +29,7 @@ static bool read_numbers(const char *gpu, cli_devices *out) {
   for (const char *at = gpu;; at = end + 1) {
     long index = strtol(at, &end, 10);
     if (end == at || (*end != '\0' && *end != ',') || index < 0 || index > 1000) {
-      cli_error("-gpu: expected numbers of GPUs, \"all\" or \"sim:N\", found \"%s\"", gpu);
+      cli_usage_error("-gpu: expected numbers of GPUs, \"all\" or \"sim:N\", found \"%s\"", gpu);
       return false;
     }
     if (!add_index(gpu, index, out)) return false;
@@ -41,7 +41,7 @@ bool cli_read_devices(const char *gpu, cli_devices *out) {
   *out = (cli_devices){.type = CREMA_DEVICE_CUDA};
   if (strncmp(gpu, "sim:", 4) == 0) {
     if (crema_device_simulate(gpu + 4) != CREMA_OK) {
-      cli_error("-gpu %s: %s", gpu, crema_error_text());
+      cli_usage_error("-gpu %s: %s", gpu, crema_error_text());
       return false;
     }
     out->type = CREMA_DEVICE_SIM;
@@ -99,16 +99,11 @@ bool cli_choose_devices(const char *gpu, crema_device *out[CLI_MOST_DEVICES], si
 }
 
 bool cli_choose_phase(const char *text, crema_phase *phase) {
+  static const char *const words[] = {"TRAIN", "TEST"};
   if (text == NULL || text[0] == '\0') return true;
-  if (strcmp(text, "TRAIN") == 0) {
-    *phase = CREMA_TRAIN;
-  } else if (strcmp(text, "TEST") == 0) {
-    *phase = CREMA_TEST;
-  } else {
-    cli_error("-phase: expected TRAIN or TEST, found \"%s\"", text);
-    return false;
-  }
-  return true;
+  const int found = cli_find_word("-phase", text, words, 2);
+  if (found >= 0) *phase = found == 0 ? CREMA_TRAIN : CREMA_TEST;
+  return found >= 0;
 }
 
 bool cli_load_plugins(const char *list) {
@@ -124,8 +119,8 @@ bool cli_load_plugins(const char *list) {
 
 bool cli_check_level(int64_t level) {
   if (level >= INT32_MIN && level <= INT32_MAX) return true;
-  cli_error("-level: expected a number from %d to %d, found %lld", INT32_MIN, INT32_MAX,
-            (long long)level);
+  cli_usage_error("-level: expected a number from %d to %d, found %lld", INT32_MIN, INT32_MAX,
+                  (long long)level);
   return false;
 }
 

@@ -44,6 +44,9 @@ bool cli_load_plugins(const char *list);
  * an error, or with allow_missing a warning. False with the error printed. */
 bool cli_load_weights(crema_net *net, const char *paths, bool allow_missing);
 
+/* The help of -gpu of a command that runs on one device. */
+#define CLI_GPU_HELP "the GPU to run on; without it the CPU"
+
 /* The help of -warn_unknown_fields, which several commands have. */
 #define CLI_UNKNOWN_FIELDS_HELP "only warn when a text file has a field that is not known"
 

@@ -71,7 +71,7 @@ static int describe_gpus(const char *gpu) {
 int crema_cmd_device_query(int argc, char **argv) {
   const char *gpu = "";
   const cli_flag list[] = {
-      {"gpu", CLI_STRING, &gpu,
+      {"gpu", CLI_NUMBERS, &gpu,
        "GPUs to list: numbers separated by commas, all, or sim:N for N simulated ones"},
   };
   const cli_spec spec = {

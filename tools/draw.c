@@ -211,8 +211,8 @@ static bool run_dot(const char *kind, FILE *text, cr_buffer *out) {
     close(ends[0]);
     if (code == ENOENT) {
       cli_error(
-          "draw: %s images are made by the program dot of Graphviz, which is not installed; "
-          "a file whose name ends in .dot needs none",
+          "draw: %s images require Graphviz, whose program dot was not found; install Graphviz, "
+          "or write a .dot file",
           kind);
     } else {
       cli_error("draw: dot cannot be started: %s", strerror(code));
@@ -251,7 +251,8 @@ static const char *kind_of(const char *path) {
   const size_t length = strlen(kind);
   static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
   if (length > 0 && length < 16 && strspn(kind, letters) == length) return kind;
-  cli_error("draw: %s: the name must end in the kind of image, such as .svg, .png or .dot", path);
+  cli_usage_error("draw: %s: the name must end in the kind of image, such as .svg, .png or .dot",
+                  path);
   return NULL;
 }
 
@@ -282,11 +283,7 @@ static bool draw(const crema_net *net, const char *direction, const char *kind, 
 
 static bool is_direction(const char *word) {
   static const char *const words[] = {"TB", "BT", "LR", "RL"};
-  for (int i = 0; i < 4; ++i) {
-    if (strcmp(word, words[i]) == 0) return true;
-  }
-  cli_error("-rankdir %s: expected TB, BT, LR or RL", word);
-  return false;
+  return cli_find_word("-rankdir", word, words, 4) >= 0;
 }
 
 int crema_cmd_draw(int argc, char **argv) {
@@ -298,20 +295,21 @@ int crema_cmd_draw(int argc, char **argv) {
   crema_net *net = NULL;
   cli_view_flags_list(&flags, list);
   list[CLI_VIEW_FLAGS] =
-      (cli_flag){"rankdir", CLI_STRING, &direction, "where arrows go: TB (down), BT, LR or RL"};
+      (cli_flag){"rankdir", CLI_WORD, &direction, "where arrows go: TB (down), BT, LR or RL"};
   snprintf(help, sizeof help, "%s%s%s", help_text, cli_view_input_help, example);
   const cli_spec spec = {.command = "draw",
                          .arguments = "NET FILE",
-                         .min_arguments = 2,
-                         .max_arguments = 2,
+                         .file_flag = {"model"},
+                         .min_arguments = 1,
+                         .max_arguments = 1,
                          .help = help,
                          .flags = list,
                          .flag_count = sizeof list / sizeof *list};
   if (!cli_parse(&spec, &argc, argv, &code)) return code;
-  const char *kind = kind_of(argv[2]);
+  const char *kind = kind_of(argv[1]);
   if (kind == NULL || !is_direction(direction)) return 1;
-  if (!cli_view_open(&flags, argv[1], &net)) return 1;
-  const bool good = draw(net, direction, kind, argv[2]);
+  if (!cli_view_open(&flags, &net)) return 1;
+  const bool good = draw(net, direction, kind, argv[1]);
   crema_net_destroy(net);
   return good ? 0 : 1;
 }

@@ -12,12 +12,10 @@ typedef struct cli_exchange_flags {
 #define CLI_EXCHANGE_DEFAULTS \
   { .exchange = "auto", .batch_mode = "per_device", .order = "fixed" }
 
-#define CLI_EXCHANGE_HELP \
-  "how several devices or processes share gradients: auto, tree, reduce, nccl or mpi"
-#define CLI_BATCH_MODE_HELP \
-  "batch_size of the net is per_device, or the total, which is divided among them"
+#define CLI_EXCHANGE_HELP "how gradients are shared: auto, tree, reduce, nccl or mpi"
+#define CLI_BATCH_MODE_HELP "batch_size of the net is per_device, or the total of all devices"
 #define CLI_ORDER_HELP \
-  "gradients are added in a fixed order, for the same bits each time, or (tree) as they arrive"
+  "add gradients in fixed order, for the same bits in each run, or (tree) in order of arrival"
 
 /* Sets the options. False, with the error printed, for a text that is not known. */
 bool cli_read_exchange(const cli_exchange_flags *flags, crema_solver_options *out);

@@ -38,6 +38,12 @@ typedef struct extractor {
   char *names, *paths; /* split in place */
 } extractor;
 
+typedef struct extract_flags {
+  const char *weights, *model, *gpu;
+  crema_weights_options options;
+  bool compiled;
+} extract_flags;
+
 /* ---- HDF5 ---------------------------------------------------------------- */
 
 /* Adds to the data set named after the blob, which grows along its first axis. */
@@ -141,30 +147,29 @@ static crema_status end(extractor *x, crema_status status) {
   return status;
 }
 
-static crema_status open_net(extractor *x, const char *net, const char *weights,
-                             const crema_weights_options *options, bool compiled) {
+static crema_status open_net(extractor *x, const extract_flags *flags) {
   const char *keep[MAX_FEATURES];
   crema_model_options model;
-  if (!compiled) {
+  if (!flags->compiled) {
     crema_net_options plain;
     crema_net_options_init(&plain);
     plain.device = x->device;
-    CR_TRY(crema_net_load(net, &plain, &x->opened.net));
-    return crema_net_load_weights_with(x->opened.net, weights, options);
+    CR_TRY(crema_net_load(flags->model, &plain, &x->opened.net));
+    return crema_net_load_weights_with(x->opened.net, flags->weights, &flags->options);
   }
   for (int i = 0; i < x->count; ++i) keep[i] = x->feature[i].blob_name;
   crema_model_options_init(&model);
   model.keep = keep;
   model.keep_count = (size_t)x->count;
-  model.allow_missing = options->allow_missing;
-  return cli_net_compile(net, weights, &model, x->device, &x->opened);
+  model.allow_missing = flags->options.allow_missing;
+  return cli_net_compile(flags->model, flags->weights, &model, x->device, &x->opened);
 }
 
-static crema_status extract(extractor *x, char **argv, int64_t batches,
-                            const crema_weights_options *weights, bool compiled) {
-  CR_TRY(read_lists(x, argv[3], argv[4]));
+static crema_status extract(extractor *x, const extract_flags *flags, char **argv,
+                            int64_t batches) {
+  CR_TRY(read_lists(x, argv[1], argv[2]));
   if (x->hdf5) CR_TRY(cr_hdf5_load());
-  CR_TRY(open_net(x, argv[2], argv[1], weights, compiled));
+  CR_TRY(open_net(x, flags));
   x->net = x->opened.net;
   crema_status status = begin(x);
   if (status == CREMA_OK) status = run_batches(x, batches);
@@ -174,13 +179,13 @@ static crema_status extract(extractor *x, char **argv, int64_t batches,
 /* The last words of Caffe's tool, "CPU" or "GPU 1", instead of -gpu. */
 static bool read_last_words(int argc, char **argv, const char **gpu) {
   static const char prefix[] = "DEVICE_ID=";
-  if (argc <= 7) return true;
-  const char *device = argc > 8 ? argv[8] : "0";
+  if (argc <= 5) return true;
+  const char *device = argc > 6 ? argv[6] : "0";
   if (strncmp(device, prefix, sizeof prefix - 1) == 0) device += sizeof prefix - 1;
-  const bool is_gpu = strcasecmp(argv[7], "GPU") == 0;
+  const bool is_gpu = strcasecmp(argv[5], "GPU") == 0;
   *gpu = is_gpu ? device : "";
-  if (is_gpu || strcasecmp(argv[7], "CPU") == 0) return true;
-  cli_error("extract_features: expected CPU or GPU, found \"%s\"", argv[7]);
+  if (is_gpu || strcasecmp(argv[5], "CPU") == 0) return true;
+  cli_usage_error("extract_features: expected CPU or GPU, found \"%s\"", argv[5]);
   return false;
 }
 
@@ -195,36 +200,41 @@ static const char help_text[] =
     "  crema extract_features net.caffemodel net.prototxt fc7,prob fc7_lmdb,prob_lmdb 10 lmdb\n";
 
 int crema_cmd_extract_features(int argc, char **argv) {
-  crema_weights_options weights;
-  crema_weights_options_init(&weights);
-  bool compiled = false;
-  const char *gpu = "";
-  const cli_flag flags[] = {
-      {"gpu", CLI_STRING, &gpu, "the GPU to run on; without it the CPU"},
-      {"compiled", CLI_BOOL, &compiled, CLI_COMPILED_HELP},
-      {"allow_missing", CLI_BOOL, &weights.allow_missing, CLI_ALLOW_MISSING_HELP},
+  extract_flags flags = {.gpu = ""};
+  const cli_flag list[] = {
+      {"weights", CLI_FILE, &flags.weights, "the net's .caffemodel"},
+      {"model", CLI_FILE, &flags.model, "the net (text)"},
+      {"gpu", CLI_DEVICE, &flags.gpu, CLI_GPU_HELP},
+      {"compiled", CLI_BOOL, &flags.compiled, CLI_COMPILED_HELP},
+      {"allow_missing", CLI_BOOL, &flags.options.allow_missing, CLI_ALLOW_MISSING_HELP},
   };
   const cli_spec spec = {.command = "extract_features",
                          .arguments = "WEIGHTS NET BLOBS OUTPUTS BATCHES KIND [CPU|GPU] [N]",
-                         .min_arguments = 6,
-                         .max_arguments = 8,
+                         .file_flag = {"weights", "model"},
+                         .min_arguments = 4,
+                         .max_arguments = 6,
                          .help = help_text,
-                         .flags = flags,
-                         .flag_count = sizeof flags / sizeof *flags};
+                         .flags = list,
+                         .flag_count = sizeof list / sizeof *list};
   int exit_code;
+  crema_weights_options_init(&flags.options);
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
   char *rest = NULL;
-  long long batches = strtoll(argv[5], &rest, 10);
-  if (*rest != '\0' || batches < 1)
-    return cli_error("BATCHES must be 1 or more, found \"%s\"", argv[5]);
+  long long batches = strtoll(argv[3], &rest, 10);
+  if (*rest != '\0' || batches < 1) {
+    return cli_usage_error("BATCHES: expected a number above 0, found \"%s\"", argv[3]);
+  }
+  if (!db_writer_check_kind("KIND", argv[4], true)) return 1;
   crema_device *device = NULL;
-  if (!read_last_words(argc, argv, &gpu) || !cli_choose_first_device(gpu, &device)) return 1;
+  if (!read_last_words(argc, argv, &flags.gpu) || !cli_choose_first_device(flags.gpu, &device)) {
+    return 1;
+  }
   extractor *x = calloc(1, sizeof *x);
   if (x == NULL) return cli_error("out of memory");
   x->device = device;
-  x->backend = argv[6];
-  x->hdf5 = strcasecmp(argv[6], "hdf5") == 0 || strcasecmp(argv[6], "h5") == 0;
-  crema_status status = extract(x, argv, batches, &weights, compiled);
+  x->backend = argv[4];
+  x->hdf5 = strcasecmp(argv[4], "hdf5") == 0 || strcasecmp(argv[4], "h5") == 0;
+  crema_status status = extract(x, &flags, argv, batches);
   cli_net_close(&x->opened);
   free(x->names);
   free(x->paths);

@@ -9,8 +9,8 @@
 void cli_image_flags_list(cli_image_flags *flags, cli_flag out[CLI_IMAGE_FLAGS]) {
   *flags = (cli_image_flags){.scale = 1, .resize = -1};
   const cli_flag list[CLI_IMAGE_FLAGS] = {
-      {"mean_value", CLI_STRING, &flags->mean_value, "subtracted: one value, or blue,green,red"},
-      {"mean_file", CLI_STRING, &flags->mean_file, "mean image, of the size before the crop"},
+      {"mean_value", CLI_NUMBERS, &flags->mean_value, "subtracted: one value, or blue,green,red"},
+      {"mean_file", CLI_FILE, &flags->mean_file, "mean image, of the size before the crop"},
       {"scale", CLI_DOUBLE, &flags->scale, "factor after subtracting"},
       {"resize", CLI_INT, &flags->resize, "side to resize to before the crop; 0: none"},
       {"exact_resize", CLI_BOOL, &flags->exact_resize, "decode large JPEGs whole, as Caffe does"},
@@ -32,6 +32,13 @@ static crema_status parse_mean(cli_image_flags *flags, crema_image_options *out)
   }
   return cr_fail(CREMA_E_ARGUMENT, "-mean_value %s: expected one number, or three with commas",
                  flags->mean_value);
+}
+
+bool cli_image_flags_check(cli_image_flags *flags) {
+  crema_image_options unused;
+  if (cli_image_flags_read(flags, &unused) == CREMA_OK) return true;
+  cli_usage_error("%s", crema_error_text());
+  return false;
 }
 
 crema_status cli_image_flags_read(cli_image_flags *flags, crema_image_options *out) {

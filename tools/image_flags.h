@@ -24,4 +24,7 @@ void cli_image_flags_list(cli_image_flags *flags, cli_flag out[CLI_IMAGE_FLAGS])
  * CREMA_E_ARGUMENT, CREMA_E_RANGE. */
 crema_status cli_image_flags_read(cli_image_flags *flags, crema_image_options *out);
 
+/* Whether cli_image_flags_read accepts the flags. False with the error printed. */
+bool cli_image_flags_check(cli_image_flags *flags);
+
 #endif

@@ -9,11 +9,12 @@
 
 #include "cli.h"
 #include "core/did_you_mean.h"
+#include "help.h"
 
 enum { MAX_COMMANDS = 64 };
 
 static const cli_command commands[] = {
-#define CLI_COMMAND(name, summary) {#name, crema_cmd_##name, summary},
+#define CLI_COMMAND(name, task, summary) {#name, crema_cmd_##name, task, summary},
 #include "commands.inc"
 #undef CLI_COMMAND
 };
@@ -32,13 +33,50 @@ const cli_command *cli_find_command(const char *name) {
   return NULL;
 }
 
+/* Names of the same work in other programs. */
+static const char *hint_for(const char *word) {
+  static const struct {
+    const char *words, *hint; /* words with a blank on both sides */
+  } hints[] = {
+      {" predict infer inference run ", "classify for images, or extract_features for a data set"},
+      {" eval evaluate val validate score ", "test"},
+      {" fit finetune fine_tune learn resume ", "train"},
+      {" convert ", "convert_model for weights, or convert_imageset for images"},
+      {" export optimize ", "compile for inference, or convert_model for weights"},
+      {" upgrade ",
+       "upgrade_net_proto_text, upgrade_net_proto_binary or upgrade_solver_proto_text"},
+      {" quantize int8 ", "calibrate"},
+      {" bench profile speed ", "benchmark for a network, or time for its layers"},
+      {" info inspect show print view ", "summary"},
+      {" plot visualize graph ", "draw"},
+      {" devices gpu gpus ", "device_query"},
+      {" features extract embed ", "extract_features"},
+      {" mean ", "compute_image_mean"},
+      {" stats ", "data_stats"},
+  };
+  char key[40];
+  snprintf(key, sizeof key, " %.30s ", word);
+  for (size_t i = 0; i < sizeof hints / sizeof *hints; ++i) {
+    if (strstr(hints[i].words, key) != NULL) return hints[i].hint;
+  }
+  return NULL;
+}
+
 static int unknown_command(const char *word) {
+  if (word[0] == '-') {
+    return cli_usage_error("no command given; flags belong to a command, as in `crema train %s`",
+                           word);
+  }
+  const char *hint = hint_for(word);
+  if (hint != NULL) return cli_usage_error("unknown command \"%s\"; use %s", word, hint);
   const char *names[MAX_COMMANDS];
   size_t count = sizeof commands / sizeof *commands;
   for (size_t i = 0; i < count; ++i) names[i] = commands[i].name;
   const char *nearest = cr_did_you_mean(word, names, count);
-  if (nearest != NULL) return cli_error("unknown command \"%s\"; did you mean %s?", word, nearest);
-  return cli_error("unknown command \"%s\"; `crema help` lists the commands", word);
+  if (nearest != NULL) {
+    return cli_usage_error("unknown command \"%s\"; did you mean %s?", word, nearest);
+  }
+  return cli_usage_error("unknown command \"%s\"; `crema help` lists the commands", word);
 }
 
 /* Moves the command's name to the front, as flags may come before it. */
@@ -55,7 +93,8 @@ static void command_first(int argc, char **argv) {
 
 static int run(int argc, char **argv) {
   if (argc < 2) {
-    return cli_error("no command given; `crema help` lists the commands");
+    cli_print_overview();
+    return 0;
   }
   const char *word = argv[1];
   if (strcmp(word, "-version") == 0 || strcmp(word, "--version") == 0) {
@@ -93,7 +132,7 @@ int main(int argc, char **argv) {
   signal(SIGXFSZ, SIG_IGN);
   signal(SIGPIPE, SIG_IGN);
   cli_log_start();
-  int code = run(argc, argv);
+  int code = cli_exit_code(run(argc, argv));
   if (!cli_log_stop() && code == 0) code = cli_error("cannot write the log to the standard error");
   if (!finish_output() && code == 0) code = cli_error("cannot write the standard output");
   return code;

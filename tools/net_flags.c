@@ -18,20 +18,19 @@ void cli_net_flags_list(cli_net_flags *flags, const char *iterations_help, const
                            .iterations = 50,
                            .precision = "f32"};
   const cli_flag list[CLI_NET_FLAGS] = {
-      {"model", CLI_STRING, &flags->model, "the net (text)"},
-      {"weights", CLI_STRING, &flags->weights,
-       "its weights; several files are separated by commas"},
+      {"model", CLI_FILE, &flags->model, "the net (text)"},
+      {"weights", CLI_FILES, &flags->weights, "its weights; several files are separated by commas"},
       {"iterations", CLI_INT, &flags->iterations, iterations_help},
-      {"gpu", CLI_STRING, &flags->gpu, "the GPU to run on; without it the CPU"},
-      {"phase", CLI_STRING, &flags->phase, phase_help},
+      {"gpu", CLI_DEVICE, &flags->gpu, CLI_GPU_HELP},
+      {"phase", CLI_WORD, &flags->phase, phase_help},
       {"level", CLI_INT, &flags->level, "level of the net's state"},
-      {"stage", CLI_STRING, &flags->stage, "stages of the net's state, separated by commas"},
+      {"stage", CLI_NAMES, &flags->stage, "stages of the net's state, separated by commas"},
       {"skip_corrupt", CLI_BOOL, &flags->skip_corrupt,
        "skip records that cannot be decoded, with a warning"},
       {"compiled", CLI_BOOL, &flags->compiled, CLI_COMPILED_HELP},
-      {"plugin", CLI_STRING, &flags->plugin, CLI_PLUGIN_HELP},
-      {"precision", CLI_STRING, &flags->precision, CLI_PRECISION_HELP},
-      {"table", CLI_STRING, &flags->table, CLI_TABLE_HELP},
+      {"plugin", CLI_FILES, &flags->plugin, CLI_PLUGIN_HELP},
+      {"precision", CLI_WORD, &flags->precision, CLI_PRECISION_HELP},
+      {"table", CLI_FILE, &flags->table, CLI_TABLE_HELP},
       {"warn_unknown_fields", CLI_BOOL, &flags->warn_unknown_fields, CLI_UNKNOWN_FIELDS_HELP},
   };
   memcpy(out, list, sizeof list);
@@ -39,13 +38,9 @@ void cli_net_flags_list(cli_net_flags *flags, const char *iterations_help, const
 
 bool cli_choose_precision(const char *text, crema_precision *out) {
   static const char *const words[] = {"f32", "bf16", "int8"};
-  for (int i = 0; i < 3; ++i) {
-    if (strcmp(text, words[i]) != 0) continue;
-    *out = (crema_precision)i;
-    return true;
-  }
-  cli_error("-precision %s: expected f32, bf16 or int8", text);
-  return false;
+  const int found = cli_find_word("-precision", text, words, 3);
+  if (found >= 0) *out = (crema_precision)found;
+  return found >= 0;
 }
 
 crema_status cli_net_compile(const char *model, const char *weights,
@@ -68,22 +63,18 @@ void cli_net_close(cli_net *net) {
   *net = (cli_net){0};
 }
 
-static bool check_flags(cli_net_flags *flags, const char *command, crema_phase phase) {
-  if (flags->model[0] == '\0') {
-    cli_error("%s: -model FILE is needed", command);
-    return false;
-  }
+static bool check_flags(cli_net_flags *flags, crema_phase phase) {
   if (flags->iterations < 1) {
-    cli_error("-iterations: expected a number above 0");
+    cli_usage_error("-iterations: expected a number above 0");
     return false;
   }
   if (flags->compiled && phase == CREMA_TRAIN) {
-    cli_error("-compiled is for phase TEST: give -phase TEST");
+    cli_usage_error("-compiled is for phase TEST: give -phase TEST");
     return false;
   }
   if (!cli_choose_precision(flags->precision, &flags->chosen)) return false;
   if (flags->chosen != CREMA_PRECISION_F32 && !flags->compiled) {
-    cli_error("-precision %s is for -compiled", flags->precision);
+    cli_usage_error("-precision %s is for -compiled", flags->precision);
     return false;
   }
   return cli_check_level(flags->level) && cli_load_plugins(flags->plugin);
@@ -122,12 +113,11 @@ static bool load(const cli_net_flags *flags, const crema_net_options *options, c
   return cli_load_weights(out->net, flags->weights, flags->allow_missing);
 }
 
-bool cli_net_flags_load(cli_net_flags *flags, const char *command, crema_phase phase,
-                        cli_net *out) {
+bool cli_net_flags_load(cli_net_flags *flags, crema_phase phase, cli_net *out) {
   crema_net_options options;
   cr_list stages = {0};
   *out = (cli_net){0};
-  if (!check_flags(flags, command, phase)) return false;
+  if (!check_flags(flags, phase)) return false;
   crema_net_options_init(&options);
   options.phase = phase;
   if (!cli_choose_first_device(flags->gpu, &options.device)) return false;

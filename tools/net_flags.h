@@ -53,6 +53,6 @@ void cli_net_flags_list(cli_net_flags *flags, const char *iterations_help, const
 
 /* Checks the flags and loads the net in `phase`, with the weights if there are any. False, with the
  * error printed, when that fails. Free with cli_net_close. */
-bool cli_net_flags_load(cli_net_flags *flags, const char *command, crema_phase phase, cli_net *out);
+bool cli_net_flags_load(cli_net_flags *flags, crema_phase phase, cli_net *out);
 
 #endif

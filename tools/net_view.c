@@ -14,13 +14,14 @@ const char cli_view_input_help[] =
     "of their tops: -input data=8x3x227x227,label=8. It gives the layer Input other shapes, too.\n";
 
 void cli_view_flags_list(cli_view_flags *flags, cli_flag out[CLI_VIEW_FLAGS]) {
-  *flags = (cli_view_flags){.phase = "", .stage = "", .input = "", .plugin = ""};
+  *flags = (cli_view_flags){.model = "", .phase = "", .stage = "", .input = "", .plugin = ""};
   const cli_flag list[CLI_VIEW_FLAGS] = {
-      {"phase", CLI_STRING, &flags->phase, "TRAIN, or TEST, the default"},
+      {"model", CLI_FILE, &flags->model, "the net (text)"},
+      {"phase", CLI_WORD, &flags->phase, "TRAIN, or TEST, the default"},
       {"level", CLI_INT, &flags->level, "level of the net's state"},
-      {"stage", CLI_STRING, &flags->stage, "stages of the net's state, separated by commas"},
-      {"input", CLI_STRING, &flags->input, "shapes of the net's inputs: NAME=NxCxHxW,..."},
-      {"plugin", CLI_STRING, &flags->plugin, CLI_PLUGIN_HELP},
+      {"stage", CLI_NAMES, &flags->stage, "stages of the net's state, separated by commas"},
+      {"input", CLI_SHAPES, &flags->input, "shapes of the net's inputs: NAME=NxCxHxW,..."},
+      {"plugin", CLI_FILES, &flags->plugin, CLI_PLUGIN_HELP},
       {"warn_unknown_fields", CLI_BOOL, &flags->warn_unknown_fields, CLI_UNKNOWN_FIELDS_HELP},
   };
   memcpy(out, list, sizeof list);
@@ -140,8 +141,8 @@ static crema_status list_sources(const Caffe__NetParameter *param, cr_list *out)
 }
 
 /* *sources gets the names of the layers that may be given as -input; the caller frees it. */
-static crema_status open_net(const cli_view_flags *flags, const char *path,
-                             crema_net_options *options, cr_list *sources, crema_net **out) {
+static crema_status open_net(const cli_view_flags *flags, crema_net_options *options,
+                             cr_list *sources, crema_net **out) {
   Caffe__NetParameter *param = NULL;
   cr_list stages = {0};
   crema_status status = cr_list_split(flags->stage, &stages);
@@ -149,7 +150,7 @@ static crema_status open_net(const cli_view_flags *flags, const char *path,
   options->stage_count = stages.count;
   if (status == CREMA_OK) {
     status = cr_net_param_read_text(
-        path, flags->warn_unknown_fields ? CR_UNKNOWN_WARN : CR_UNKNOWN_ERROR, &param);
+        flags->model, flags->warn_unknown_fields ? CR_UNKNOWN_WARN : CR_UNKNOWN_ERROR, &param);
   }
   if (status == CREMA_OK) {
     status = set_inputs(param, flags->input);
@@ -157,7 +158,7 @@ static crema_status open_net(const cli_view_flags *flags, const char *path,
     if (status != CREMA_OK) cr_message_free(&param->base);
   }
   if (status == CREMA_OK) {
-    const cr_net_origin origin = {.path = path};
+    const cr_net_origin origin = {.path = flags->model};
     const cr_net_build_options build = {.origin = &origin, .awaits_params = true};
     status = cr_net_create(param, options, &build, out);
   }
@@ -173,7 +174,7 @@ static bool lacks_data(crema_status status, const cr_list *sources) {
   return false;
 }
 
-bool cli_view_open(const cli_view_flags *flags, const char *path, crema_net **out) {
+bool cli_view_open(const cli_view_flags *flags, crema_net **out) {
   crema_net_options options;
   crema_net_options_init(&options);
   *out = NULL;
@@ -183,7 +184,7 @@ bool cli_view_open(const cli_view_flags *flags, const char *path, crema_net **ou
   }
   options.level = (int)flags->level;
   cr_list sources = {0};
-  const crema_status status = open_net(flags, path, &options, &sources, out);
+  const crema_status status = open_net(flags, &options, &sources, out);
   /* A layer finds its data no more than the command needs it. */
   if (lacks_data(status, &sources)) {
     cli_error("%s; -input NAME=SHAPE,... gives the shapes of data that is not there",

@@ -8,12 +8,12 @@
 #include "net/net.h"
 
 typedef struct cli_view_flags {
-  const char *phase, *stage, *input, *plugin;
+  const char *model, *phase, *stage, *input, *plugin;
   int64_t level;
   bool warn_unknown_fields;
 } cli_view_flags;
 
-enum { CLI_VIEW_FLAGS = 6 };
+enum { CLI_VIEW_FLAGS = 7 };
 
 /* Sets the defaults and writes the rows of the flags to `out`. */
 void cli_view_flags_list(cli_view_flags *flags, cli_flag out[CLI_VIEW_FLAGS]);
@@ -21,9 +21,9 @@ void cli_view_flags_list(cli_view_flags *flags, cli_flag out[CLI_VIEW_FLAGS]);
 /* The help on -input, which stands in the help of each command. */
 extern const char cli_view_input_help[];
 
-/* Builds the net of the text file `path`. False, with the error printed, when that fails. Free with
+/* Builds the net of the text file -model. False, with the error printed, when that fails. Free with
  * crema_net_destroy. */
-bool cli_view_open(const cli_view_flags *flags, const char *path, crema_net **out);
+bool cli_view_open(const cli_view_flags *flags, crema_net **out);
 
 /* Whether a layer only hands its bottom on to several layers, as those that a net inserts do. */
 bool cli_view_is_split(const crema_net *net, int layer);

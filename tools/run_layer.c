@@ -240,15 +240,15 @@ static crema_status run(const cli_layer_net *what, const crema_net_options *opti
 }
 
 static bool check_flags(const run_flags *flags) {
-  if (strcmp(flags->fill, "random") != 0 && strcmp(flags->fill, "positive") != 0 &&
-      strcmp(flags->fill, "counting") != 0) {
-    cli_error("-fill %s: expected random, positive or counting", flags->fill);
+  static const char *const fills[] = {"random", "positive", "counting"};
+  if (cli_find_word("-fill", flags->fill, fills, 3) < 0) {
+    return false;
   } else if (flags->iterations < 1 || flags->values < 1) {
-    cli_error("-iterations and -check_values: expected a number above 0");
+    cli_usage_error("-iterations and -check_values: expected a number above 0");
   } else if (flags->labels < 0 || flags->labels > 1 << 24) {
-    cli_error("-labels: expected a number from 0 to 16777216");
+    cli_usage_error("-labels: expected a number from 0 to 16777216");
   } else if (!(flags->tolerance > 0)) {
-    cli_error("-tolerance: expected a number above 0");
+    cli_usage_error("-tolerance: expected a number above 0");
   } else {
     return cli_load_plugins(flags->plugin);
   }
@@ -285,21 +285,21 @@ int crema_cmd_run_layer(int argc, char **argv) {
                      .values = 100,
                      .tolerance = 1e-3};
   const cli_flag list[] = {
-      {"input", CLI_STRING, &flags.input, "shapes of the bottoms, or a file of -dump_blobs"},
-      {"fill", CLI_STRING, &flags.fill,
+      {"input", CLI_SHAPES, &flags.input, "shapes of the bottoms, or a file of -dump_blobs"},
+      {"fill", CLI_WORD, &flags.fill,
        "values of the bottoms: random in [-1, 1), positive in [0.1, 1), or counting"},
       {"labels", CLI_INT, &flags.labels,
        "bottoms without a gradient hold 0 to N - 1; 0: see above"},
-      {"weights", CLI_STRING, &flags.weights, "a file with the layer's parameters"},
+      {"weights", CLI_FILES, &flags.weights, "a file with the layer's parameters"},
       {"check", CLI_BOOL, &flags.check, "compare the gradients with finite differences"},
       {"check_values", CLI_INT, &flags.values, "how many values of each blob are checked at most"},
       {"tolerance", CLI_DOUBLE, &flags.tolerance, "the largest relative error that passes"},
       {"iterations", CLI_INT, &flags.iterations, "passes to time"},
-      {"phase", CLI_STRING, &flags.phase, "TRAIN, the default, or TEST"},
-      {"gpu", CLI_STRING, &flags.gpu, "the GPU to run on; without it the CPU"},
+      {"phase", CLI_WORD, &flags.phase, "TRAIN, the default, or TEST"},
+      {"gpu", CLI_DEVICE, &flags.gpu, CLI_GPU_HELP},
       {"seed", CLI_INT, &flags.seed, "of the random values and of the layer"},
-      {"dump_blobs", CLI_STRING, &flags.folder, CLI_DUMP_HELP},
-      {"plugin", CLI_STRING, &flags.plugin, CLI_PLUGIN_HELP},
+      {"dump_blobs", CLI_DIR, &flags.folder, CLI_DUMP_HELP},
+      {"plugin", CLI_FILES, &flags.plugin, CLI_PLUGIN_HELP},
       {"warn_unknown_fields", CLI_BOOL, &flags.warn_unknown_fields, CLI_UNKNOWN_FIELDS_HELP}};
   const cli_spec spec = {.command = "run_layer",
                          .arguments = "LAYER",

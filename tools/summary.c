@@ -208,13 +208,12 @@ int crema_cmd_summary(int argc, char **argv) {
   snprintf(help, sizeof help, "%s%s%s%s", help_text, cli_cost_help, cli_view_input_help, example);
   const cli_spec spec = {.command = "summary",
                          .arguments = "NET",
-                         .min_arguments = 1,
-                         .max_arguments = 1,
+                         .file_flag = {"model"},
                          .help = help,
                          .flags = list,
                          .flag_count = sizeof list / sizeof *list};
   if (!cli_parse(&spec, &argc, argv, &code)) return code;
-  if (!cli_view_open(&flags, argv[1], &net)) return 1;
+  if (!cli_view_open(&flags, &net)) return 1;
   if (json) print_json(net);
   else print_table(net);
   crema_net_destroy(net);

@@ -94,9 +94,11 @@ int crema_cmd_test(int argc, char **argv) {
                      list);
   list[CLI_NET_FLAGS] =
       (cli_flag){"allow_missing", CLI_BOOL, &flags.allow_missing, CLI_ALLOW_MISSING_HELP};
-  list[CLI_NET_FLAGS + 1] = (cli_flag){"dump_blobs", CLI_STRING, &folder, CLI_DUMP_HELP};
+  list[CLI_NET_FLAGS + 1] = (cli_flag){"dump_blobs", CLI_DIR, &folder, CLI_DUMP_HELP};
   const cli_spec spec = {.command = "test",
-                         .arguments = "",
+                         .arguments = "NET",
+                         .file_flag = {"model"},
+                         .required = {"weights"},
                          .help = help_text,
                          .flags = list,
                          .flag_count = CLI_NET_FLAGS + 2};
@@ -104,12 +106,9 @@ int crema_cmd_test(int argc, char **argv) {
   crema_phase phase = CREMA_TEST;
   cli_net net;
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
-  if (flags.model[0] != '\0' && flags.weights[0] == '\0') {
-    return cli_error("test: -weights FILE is needed");
-  }
   if (!cli_choose_phase(flags.phase, &phase)) return 1;
   if (phase != CREMA_TEST) cr_log_warning("-phase has no effect on test");
-  if (!cli_net_flags_load(&flags, "test", CREMA_TEST, &net)) return 1;
+  if (!cli_net_flags_load(&flags, CREMA_TEST, &net)) return 1;
   int code = score(net.net, flags.iterations, folder) == CREMA_OK ? 0 : cli_fail();
   cli_net_close(&net);
   return code;

@@ -129,9 +129,10 @@ int crema_cmd_time(int argc, char **argv) {
   cli_net_flags_list(&flags, "passes to time", "TRAIN, or TEST, which -compiled needs", list);
   flags.allow_missing = true; /* the values of the parameters do not affect the time */
   list[CLI_NET_FLAGS] = (cli_flag){"ops", CLI_BOOL, &ops, "print what each kernel takes"};
-  list[CLI_NET_FLAGS + 1] = (cli_flag){"dump_blobs", CLI_STRING, &folder, CLI_DUMP_HELP};
+  list[CLI_NET_FLAGS + 1] = (cli_flag){"dump_blobs", CLI_DIR, &folder, CLI_DUMP_HELP};
   const cli_spec spec = {.command = "time",
-                         .arguments = "",
+                         .arguments = "NET",
+                         .file_flag = {"model"},
                          .help = help_text,
                          .flags = list,
                          .flag_count = CLI_NET_FLAGS + 2};
@@ -142,7 +143,7 @@ int crema_cmd_time(int argc, char **argv) {
   flags.plan_memory = folder[0] == '\0'; /* else all gradients are kept */
   if (flags.compiled) phase = CREMA_TEST;
   if (!cli_choose_phase(flags.phase, &phase)) return 1;
-  if (!cli_net_flags_load(&flags, "time", phase, &net)) return 1;
+  if (!cli_net_flags_load(&flags, phase, &net)) return 1;
   int code =
       run(net.net, !flags.compiled, flags.iterations, folder, ops) == CREMA_OK ? 0 : cli_fail();
   cli_net_close(&net);

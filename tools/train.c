@@ -86,54 +86,58 @@ static void show_progress(void *user, const crema_solver_progress *progress) {
 }
 
 static bool parse_effect(const char *flag, const char *text, crema_solver_action *out) {
-  if (strcmp(text, "stop") == 0) {
-    *out = CREMA_SOLVER_STOP;
-  } else if (strcmp(text, "snapshot") == 0) {
-    *out = CREMA_SOLVER_SNAPSHOT;
-  } else if (strcmp(text, "none") == 0) {
-    *out = CREMA_SOLVER_CONTINUE;
-  } else {
-    cli_error("-%s: expected stop, snapshot or none, found \"%s\"", flag, text);
-    return false;
-  }
-  return true;
+  static const char *const words[] = {"stop", "snapshot", "none"};
+  static const crema_solver_action actions[] = {CREMA_SOLVER_STOP, CREMA_SOLVER_SNAPSHOT,
+                                                CREMA_SOLVER_CONTINUE};
+  const int found = cli_find_word(flag, text, words, 3);
+  if (found >= 0) *out = actions[found];
+  return found >= 0;
 }
 
 static bool parse_on_nan(const char *text, crema_solver_on_nan *out) {
-  *out = CREMA_SOLVER_NAN_STOP;
-  if (strcmp(text, "stop") == 0) return true;
-  *out = CREMA_SOLVER_NAN_WARN;
-  if (strcmp(text, "warn") == 0) return true;
-  cli_error("-on_nan: expected stop or warn, found \"%s\"", text);
+  static const char *const words[] = {"stop", "warn"};
+  const int found = cli_find_word("-on_nan", text, words, 2);
+  *out = found == 1 ? CREMA_SOLVER_NAN_WARN : CREMA_SOLVER_NAN_STOP;
+  return found >= 0;
+}
+
+static bool ends_in(const char *path, const char *ending) {
+  const size_t length = strlen(path), size = strlen(ending);
+  return length >= size && strcmp(path + length - size, ending) == 0;
+}
+
+/* A model for a snapshot is found by its name, as the error of reading it cannot know the flags. */
+static bool check_snapshot(const char *path) {
+  if (!ends_in(path, ".caffemodel") && !ends_in(path, ".caffemodel.h5")) return true;
+  cli_usage_error(
+      "train: %s holds weights, but -snapshot requires a .solverstate; -weights %s "
+      "starts from the weights",
+      path, path);
   return false;
 }
 
 static bool check_flags(const train_flags *flags, training *run) {
   crema_phase phase = CREMA_TRAIN;
-  if (flags->solver[0] == '\0') {
-    cli_error("train: -solver FILE is needed");
-    return false;
-  }
   if (flags->snapshot[0] != '\0' && flags->resume_auto) {
-    cli_error("train: -snapshot names the snapshot, -resume_auto finds the newest; give one");
+    cli_usage_error("train: -snapshot names the snapshot, -resume_auto finds the newest; give one");
     return false;
   }
   if (flags->weights[0] != '\0' && flags->snapshot[0] != '\0') {
-    cli_error(
+    cli_usage_error(
         "train: give -snapshot to continue from a snapshot or -weights to start from weights, "
         "not both");
     return false;
   }
   if (flags->iterations < 0) {
-    cli_error("-iterations: expected a number of at least 0");
+    cli_usage_error("-iterations: expected a number of at least 0");
     return false;
   }
-  if (!cli_check_level(flags->level)) return false;
+  if (!check_snapshot(flags->snapshot) || !cli_check_level(flags->level)) return false;
   run->stop_at = flags->iterations;
   if (!cli_choose_phase(flags->phase, &phase)) return false;
   if (phase != CREMA_TRAIN) cr_log_warning("-phase has no effect on train");
-  return parse_effect("sigint_effect", flags->sigint_effect, &run->on_sigint) &&
-         parse_effect("sighup_effect", flags->sighup_effect, &run->on_sighup);
+  return parse_effect("-sigint_effect", flags->sigint_effect, &run->on_sigint) &&
+         parse_effect("-sighup_effect", flags->sighup_effect, &run->on_sighup);
 }
 
 /* The exit code of a run that succeeded. A run that a signal ended has the exit code of a program
@@ -202,34 +206,41 @@ static int train(const train_flags *flags, const crema_solver_options *options) 
 }
 
 static const char help_text[] =
-    "Trains the net that the solver file names, testing and taking snapshots as it says.\n"
-    "-weights starts from a .caffemodel (or several, separated by commas) instead of the weights\n"
-    "that the solver file names. -snapshot continues from a .solverstate exactly where it was\n"
-    "written: weights, history, iteration, learning rate, position in the data and random state.\n"
-    "-resume_auto continues from the newest snapshot that is whole, or starts from the beginning\n"
-    "when there is none: for jobs that are started again and again. The number of devices may\n"
-    "change from one run to the next.\n"
-    "Ctrl-C stops after the current iteration and writes a snapshot. A second one, half a second\n"
-    "or more after it, stops at once, without a snapshot. SIGTERM does the same with exit code\n"
-    "143, and a limit on CPU time (SIGXCPU) with 152. SIGHUP writes a snapshot and training\n"
-    "continues, under nohup, too. SIGUSR1 prints how much memory the blobs and the device take,\n"
-    "as -memory_report does at the end. A reader of the log that goes away does not end the\n"
-    "training. A snapshot that cannot be written does not end the training: the next one is\n"
-    "tried, at the latest at the end, and the exit code is 1 when the last one is missing.\n"
-    "-on_nan chooses the effect of a loss or a weight that is not a finite number: stop, or a\n"
-    "warning at each display. No snapshot has such weights.\n"
-    "-gpu 0,1,2,3 or all trains on several devices, and each computes gradients from its own\n"
-    "samples; mpirun -n 4 crema train ... does so with processes, on one host or several.\n"
-    "-gpu sim:4 trains on four simulated devices, which compute on the CPU. Each device computes\n"
-    "the batch_size of the net, unless -batch_mode total divides it. -exchange says how gradients\n"
-    "are shared: along a tree to the first device, which updates (tree), or summed for all while\n"
-    "others are still being computed (reduce, nccl, mpi). --plan measures the links between\n"
-    "devices and some iterations, and prints the time that each way would take.\n"
+    "Trains the net that the solver file names, with tests and snapshots as the solver file says.\n"
     "\n"
     "Examples:\n"
-    "  crema train -solver models/lenet/solver.prototxt\n"
-    "  crema train -solver lenet_solver.prototxt -snapshot lenet_iter_5000.solverstate\n"
-    "  crema train -solver lenet_solver.prototxt -gpu 0,1\n";
+    "  crema train models/lenet/solver.prototxt\n"
+    "  crema train solver.prototxt -snapshot lenet_iter_5000.solverstate\n"
+    "  crema train solver.prototxt -gpu 0,1\n";
+
+static const char help_more[] =
+    "\n"
+    "Resuming:\n"
+    "  -snapshot restores the weights, the history, the iteration, the learning rate, the "
+    "position\n"
+    "  in the data and the random state. -resume_auto is for jobs that a scheduler restarts. The\n"
+    "  number of devices may change from run to run.\n"
+    "\n"
+    "Devices:\n"
+    "  With several devices, each computes gradients from its own batch. -gpu sim:4 simulates "
+    "four\n"
+    "  devices on the CPU. mpirun -n 4 crema train ... trains with processes, on one host or "
+    "more.\n"
+    "  -exchange tree sends gradients along a tree to the first device, which updates the "
+    "weights.\n"
+    "  reduce, nccl and mpi add them up on all devices while the backward pass still runs.\n"
+    "\n"
+    "Signals:\n"
+    "  Ctrl-C   snapshot, then stop; a second Ctrl-C, at least 0.5 s later, stops without one\n"
+    "  SIGTERM  snapshot, then stop with exit code 143\n"
+    "  SIGXCPU  (limit on CPU time) snapshot, then stop with exit code 152\n"
+    "  SIGHUP   snapshot, then continue, also under nohup\n"
+    "  SIGUSR1  print the memory report\n"
+    "\n"
+    "Exit codes:\n"
+    "  0 success; 1 failure, also if the last snapshot is missing; 2 error in the command line.\n"
+    "  If a snapshot cannot be written, training continues and the next one is tried. If standard\n"
+    "  error is a pipe whose reader ends, training continues.\n";
 
 int crema_cmd_train(int argc, char **argv) {
   train_flags flags = {.solver = "",
@@ -246,43 +257,54 @@ int crema_cmd_train(int argc, char **argv) {
   crema_solver_options options;
   crema_solver_options_init(&options);
   const cli_flag list[] = {
-      {"solver", CLI_STRING, &flags.solver, "the solver file (text)"},
-      {"weights", CLI_STRING, &flags.weights, "models to start from, separated by commas"},
-      {"snapshot", CLI_STRING, &flags.snapshot, "the .solverstate to continue from"},
+      {"", CLI_GROUP, NULL, "Common flags"},
+      {"solver", CLI_FILE, &flags.solver, "the solver file (text)"},
+      {"weights", CLI_FILES, &flags.weights,
+       "start from these models instead of the weights that the solver file names"},
+      {"snapshot", CLI_FILE, &flags.snapshot, "resume from this .solverstate"},
       {"resume_auto", CLI_BOOL, &flags.resume_auto,
-       "continue from the newest whole snapshot under snapshot_prefix, if there is one"},
+       "resume from the newest whole snapshot under snapshot_prefix, if there is one"},
       {"iterations", CLI_INT, &flags.iterations,
        "stop after so many iterations of this run; 0: at max_iter"},
-      {"gpu", CLI_STRING, &flags.gpu,
-       "the GPUs to train on: numbers or all; by default as the solver file says"},
-      {"exchange", CLI_STRING, &flags.exchange.exchange, CLI_EXCHANGE_HELP},
-      {"batch_mode", CLI_STRING, &flags.exchange.batch_mode, CLI_BATCH_MODE_HELP},
-      {"order", CLI_STRING, &flags.exchange.order, CLI_ORDER_HELP},
-      {"plan", CLI_BOOL, &flags.plan,
-       "print links, buckets and the predicted time of an iteration; do not train"},
-      {"phase", CLI_STRING, &flags.phase, "accepted; a net is always trained in phase TRAIN"},
+      {"gpu", CLI_NUMBERS, &flags.gpu,
+       "train on these GPUs, or on all; default: as the solver file says"},
+      {"plugin", CLI_FILES, &flags.plugin, CLI_PLUGIN_HELP},
+      {"warn_unknown_fields", CLI_BOOL, &flags.warn_unknown_fields, CLI_UNKNOWN_FIELDS_HELP},
+      {"", CLI_GROUP, NULL, "Net and data"},
       {"level", CLI_INT, &flags.level, "level of the train net's state"},
-      {"stage", CLI_STRING, &flags.stage, "stages of the train net's state, separated by commas"},
-      {"sigint_effect", CLI_STRING, &flags.sigint_effect, "on Ctrl-C: stop, snapshot or none"},
-      {"sighup_effect", CLI_STRING, &flags.sighup_effect, "on SIGHUP: stop, snapshot or none"},
-      {"on_nan", CLI_STRING, &flags.on_nan,
-       "when the loss or a weight is not a finite number: stop or warn"},
+      {"stage", CLI_NAMES, &flags.stage, "stages of the train net's state"},
       {"skip_corrupt", CLI_BOOL, &flags.skip_corrupt,
        "skip records that cannot be decoded, with a warning"},
+      {"phase", CLI_WORD, &flags.phase, "accepted; a net is always trained in phase TRAIN"},
+      {"", CLI_GROUP, NULL, "Several devices or processes"},
+      {"exchange", CLI_WORD, &flags.exchange.exchange, CLI_EXCHANGE_HELP},
+      {"batch_mode", CLI_WORD, &flags.exchange.batch_mode, CLI_BATCH_MODE_HELP},
+      {"order", CLI_WORD, &flags.exchange.order, CLI_ORDER_HELP},
+      {"plan", CLI_BOOL, &flags.plan,
+       "measure links and some iterations, print the predicted time of each exchange; do not "
+       "train"},
+      {"", CLI_GROUP, NULL, "Memory"},
+      {"recompute", CLI_BOOL, &options.recompute,
+       "compute most values a second time for the backward pass: slower, but less memory"},
+      {"no_memory_plan", CLI_BOOL, &options.no_memory_plan,
+       "keep all values of a pass until the next pass instead of reusing their memory"},
+      {"", CLI_GROUP, NULL, "Reports"},
       {"memory_report", CLI_BOOL, &flags.memory_report,
        "print at the end how much memory the blobs and the device take"},
-      {"no_memory_plan", CLI_BOOL, &options.no_memory_plan,
-       "keep all values of a pass until the next one instead of using their memory again"},
-      {"recompute", CLI_BOOL, &options.recompute,
-       "compute most values again for the backward pass, which takes longer but less memory"},
       {"input_report", CLI_BOOL, &flags.input_report,
        "print at the end how fast the input was and whether training waited for it"},
-      {"plugin", CLI_STRING, &flags.plugin, CLI_PLUGIN_HELP},
-      {"warn_unknown_fields", CLI_BOOL, &flags.warn_unknown_fields, CLI_UNKNOWN_FIELDS_HELP},
+      {"", CLI_GROUP, NULL, "Signals and bad values"},
+      {"sigint_effect", CLI_WORD, &flags.sigint_effect, "on Ctrl-C: stop, snapshot or none"},
+      {"sighup_effect", CLI_WORD, &flags.sighup_effect, "on SIGHUP: stop, snapshot or none"},
+      {"on_nan", CLI_WORD, &flags.on_nan,
+       "if the loss or a weight is NaN or infinite: stop, or warn at each display (no snapshot has "
+       "such weights)"},
   };
   const cli_spec spec = {.command = "train",
-                         .arguments = "",
+                         .arguments = "SOLVER",
+                         .file_flag = {"solver"},
                          .help = help_text,
+                         .more = help_more,
                          .flags = list,
                          .flag_count = sizeof list / sizeof *list};
   int exit_code;

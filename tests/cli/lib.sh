@@ -28,9 +28,19 @@ expect_ok() {
 
 # expect_error WHAT TEXT...: the last run exited with 1 and said each text in one error line.
 expect_error() {
-  local what=$1 text
-  shift
-  [ "$code" -eq 1 ] || { fail "$what: exit code $code, not 1"; cat log; }
+  expect_exit 1 "$@"
+}
+
+# expect_usage WHAT TEXT...: the same for exit code 2, of an error in the command line.
+expect_usage() {
+  expect_exit 2 "$@"
+}
+
+# expect_exit CODE WHAT TEXT...
+expect_exit() {
+  local wanted=$1 what=$2 text
+  shift 2
+  [ "$code" -eq "$wanted" ] || { fail "$what: exit code $code, not $wanted"; cat log; }
   [ "$(grep -c '^crema: error: ' log)" -eq 1 ] || { fail "$what: not one error line"; cat log; }
   for text in "$@"; do
     grep '^crema: error: ' log | grep -qF -- "$text" || {

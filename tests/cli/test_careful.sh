@@ -12,11 +12,12 @@ refuse_classify() {
   shift
   run classify -model "$model/deploy.prototxt" -weights "$model/squeezenet_v1.0.caffemodel" \
     "${flags[@]}" "$cat_image"
-  expect_error "$what" "$@"
+  expect_usage "$what" "$@"
 }
 
 printf 'one\ntwo\n' >names.txt
-refuse_classify "labels of another net" -labels names.txt -- names.txt "2 classes" 1000
+run classify -model "$model/deploy.prototxt" -weights "$model/squeezenet_v1.0.caffemodel" -labels names.txt "$cat_image"
+expect_error "labels of another net" names.txt "2 classes" 1000
 refuse_classify "no classes wanted" -top 0 -- "-top"
 refuse_classify "negative side" -resize -7 -- "-resize" "-7"
 refuse_classify "too large a side" -resize 1000000000 -- "-resize" "65500"

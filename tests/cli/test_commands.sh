@@ -69,7 +69,7 @@ expect_line "test -phase TRAIN" 'accuracy = '
 run test -model net.prototxt -weights lines_iter_40.caffemodel -iterations 1 -phase TEST
 grep -q '^W' log && { fail "test -phase TEST warns"; cat log; }
 run test -model net.prototxt -weights lines_iter_40.caffemodel -phase DREAM
-expect_error "foreign phase on test" "TRAIN or TEST" '"DREAM"'
+expect_usage "foreign phase on test" "TRAIN or TEST" '"DREAM"'
 
 # Stages reach the rules of the train net, and snapshots go to the solver file's own name.
 make_net stage 'max_iter: 2 random_seed: 1'
@@ -110,7 +110,7 @@ GLOG_minloglevel=1 run train -solver folder.prototxt -iterations 3 -minloglevel 
 expect_ok "-nolog_prefix"
 expect_line "-nolog_prefix" '^Iteration 0, lr = '
 GLOG_minloglevel=none run train -solver folder.prototxt
-expect_error "a level that is no number" "GLOG_minloglevel" '"none"'
+expect_usage "a level that is no number" "GLOG_minloglevel" '"none"'
 # Standard streams that are closed: their numbers must not become those of other files.
 make_net closed 'max_iter: 2 random_seed: 1'
 "$crema" train -solver closed.prototxt -log_file open.log >/dev/null 2>&1 </dev/null

@@ -32,23 +32,23 @@ expect_error "an unknown pass" "did you mean 'fold'"
 run compile -keep q blocks.prototxt
 expect_error "an unknown blob" "has no blob 'q'"
 run compile
-expect_error "no net" "NET"
+expect_usage "no net" "compile: missing required flag -model FILE"
 
 run benchmark -seconds 0.01 -threads 1 -batch 1,3 blocks.prototxt
 expect_ok "benchmark"
 expect_line "benchmark" "^ +1 +3 \|( +[0-9.]+){3} \|( +[0-9.]+){4} \| [0-9.]+$"
 expect_line "benchmark" "^ +[0-9]+ +3 \|( +[0-9.]+){2} \| [0-9.]+$"
 run benchmark -threads 0 blocks.prototxt
-expect_error "no threads" "-threads 0"
+expect_usage "no threads" "-threads 0"
 run benchmark nothing.prototxt
 expect_error "benchmark of no file" "nothing.prototxt"
 
 run time -model blocks.prototxt -compiled -iterations 1
 expect_ok "time -compiled"
 expect_line "time -compiled" "conv.*forward"
-grep -q backward log && fail "time -compiled tells of a backward pass"
+grep -q backward log && fail "time -compiled reports a backward pass"
 run time -model blocks.prototxt -compiled -phase TRAIN
-expect_error "time -compiled -phase TRAIN" "-phase TEST"
+expect_usage "time -compiled -phase TRAIN" "-phase TEST"
 
 # The classes and scores are those of the plain net.
 for flag in "" -compiled; do
@@ -74,6 +74,6 @@ for flag in "" -compiled; do
   expect_ok "features $flag"
 done
 cmp accuracy accuracy-compiled || fail "test -compiled scores otherwise"
-[ -s accuracy ] || fail "test tells no accuracy"
+[ -s accuracy ] || fail "test reports no accuracy"
 
 finish

@@ -42,25 +42,33 @@ cmp -s half.caffemodel same.caffemodel || fail "the same file again"
 run convert_model -to FLOAT $model float.caffemodel
 cmp -s $model float.caffemodel || fail "a float model to FLOAT is the same file"
 
+# refuse WHAT TEXT ARGUMENT...; refuse_usage: with the exit code of an error in the command line.
 refuse() {
-  local what=$1
-  shift
+  refuse_with 1 "$@"
+}
+refuse_usage() {
+  refuse_with 2 "$@"
+}
+refuse_with() {
+  local wanted=$1 what=$2
+  shift 2
   run convert_model "${@:2}"
-  expect_error "$what" "$1"
+  expect_exit "$wanted" "$what" "$1"
   [ ! -e never ] && [ ! -e never.h5 ] || { fail "$what: leaves a file"; rm -f never*; }
 }
-refuse "no type" "-to TYPE is missing" $model never
-refuse "a type that does not exist" "not 'FLOAT8'" -to FLOAT8 $model never
-refuse "integers" "not 'INT'" -to INT $model never
+refuse_usage "no type" "missing required flag -to WORD" $model never
+refuse_usage "a type that does not exist" '-to: expected FLOAT16, BFLOAT16, FLOAT or DOUBLE, found "FLOAT8"' \
+  -to FLOAT8 $model never
+refuse_usage "integers" 'found "INT"' -to INT $model never
 refuse "no such file" "none.caffemodel" -to FLOAT none.caffemodel never
-refuse "HDF5" "binary models are written" -to FLOAT $model never.h5
+refuse_usage "HDF5" "binary models are written" -to FLOAT $model never.h5
 refuse "text" "looks like text" -to FLOAT net.prototxt never
 head -c 20000 $model >cut
 refuse "a truncated model" "cut: byte" -to FLOAT16 cut never
 : >empty
 refuse "an empty file" "the file is empty" -to FLOAT16 empty never
 refuse "no such folder" "nowhere/never" -to FLOAT $model nowhere/never
-refuse "one file" "" -to FLOAT $model
+refuse_usage "one file" "" -to FLOAT $model
 [ -z "$(ls ./*.tmp.* 2>/dev/null)" ] || fail "leaves drafts"
 
 # A net of halves says how often it converts, one of floats nothing.

@@ -67,20 +67,20 @@ echo "-Tsvg" | cat - net.dot | cmp - picture.svg || fail "what dot was given and
 printf '#!/bin/sh\ncat >/dev/null\nexit 3\n' >bin/dot
 PATH=$work/bin:$PATH run draw net.prototxt other.png
 expect_error "dot fails" "dot failed with exit code 3; can it write png?"
-[ -e other.png ] && fail "a file of a picture that failed"
+[ -e other.png ] && fail "a file of an image that failed"
 printf '#!/bin/sh\nkill -9 $$\n' >bin/dot
 PATH=$work/bin:$PATH run draw net.prototxt other.png
 expect_error "dot is killed" "dot was killed"
 mkdir empty
 PATH=$work/empty run draw net.prototxt other.png
-expect_error "no dot" "the program dot of Graphviz, which is not installed" "a file whose name ends in .dot"
+expect_error "no dot" "png images require Graphviz" "install Graphviz, or write a .dot file"
 
 run draw net.prototxt net
-expect_error "no kind" "the name must end in the kind of image"
+expect_usage "no kind" "the name must end in the kind of image"
 run draw net.prototxt a.b/net
-expect_error "no kind" "the name must end in the kind of image"
+expect_usage "no kind" "the name must end in the kind of image"
 run draw -rankdir UP net.prototxt net.dot
-expect_error "a direction" "expected TB, BT, LR or RL"
+expect_usage "a direction" "expected TB, BT, LR or RL"
 run draw net.prototxt none/net.dot
 expect_error "no folder" "none/net.dot"
 finish

@@ -3,51 +3,71 @@
 . "$(dirname "$0")/lib.sh"
 
 run
-expect_error "no command" "no command given"
+expect_ok "no command"
+expect_line "no command" '^  crema train solver\.prototxt '
+[ "$(wc -l <log)" -le 12 ] || fail "crema by itself prints more than 12 lines"
 run tran
-expect_error "mistyped command" 'unknown command "tran"' "did you mean train?"
+expect_usage "mistyped command" 'unknown command "tran"' "did you mean train?"
 run frobnicate
-expect_error "foreign command" 'unknown command "frobnicate"'
+expect_usage "foreign command" 'unknown command "frobnicate"'
 run help nets
-expect_error "help on a foreign command" '"nets"'
-run train extra
-expect_error "surplus argument" 'unexpected argument "extra"'
+expect_usage "help on a foreign command" '"nets"'
+run train a.prototxt extra
+expect_usage "surplus argument" 'unexpected argument "extra"'
+run -v 1
+expect_usage "flags without a command" "flags belong to a command" "crema train -v"
+# Names of the same work in other programs.
+while read -r word hint; do
+  run "$word" x
+  expect_usage "crema $word" "unknown command \"$word\"; use $hint"
+done <<'HINTS'
+predict classify
+infer classify
+eval test
+validate test
+fit train
+convert convert_model
+export compile
+quantize calibrate
+profile benchmark
+plot draw
+HINTS
 run train -slover x
-expect_error "mistyped flag" "unknown flag -slover" "did you mean -solver?"
+expect_usage "mistyped flag" "unknown flag -slover" "did you mean -solver?"
 run train --zzzz=1
-expect_error "foreign flag" "unknown flag -zzzz"
+expect_usage "foreign flag" "unknown flag -zzzz"
 run train -solver
-expect_error "flag without value" "-solver needs a value"
+expect_usage "flag without value" "flag -solver requires a value: -solver FILE"
 run time -model net.prototxt -iterations many
-expect_error "not a number" "-iterations" "a whole number" '"many"'
+expect_usage "not a number" "-iterations" "a whole number" '"many"'
 run time -model net.prototxt -iterations 99999999999999999999
-expect_error "too large a number" "-iterations"
+expect_usage "too large a number" "-iterations"
 run time -model net.prototxt -level 4294967296
-expect_error "a level that no state has" "-level" "4294967296"
+expect_usage "a level that no state has" "-level" "4294967296"
 run train -solver x -level -99999999999
-expect_error "a level that no state has" "-level" "-99999999999"
+expect_usage "a level that no state has" "-level" "-99999999999"
 run train -solver no.prototxt -minloglevel 99999999999
 expect_error "errors are always shown" "no.prototxt"
 run time -model net.prototxt -iterations 0
-expect_error "no iterations" "-iterations"
+expect_usage "no iterations" "-iterations"
 run train -warn_unknown_fields=maybe -solver x
-expect_error "not a bool" "true or false" '"maybe"'
+expect_usage "not a bool" "true or false" '"maybe"'
 run train -solver x -sigint_effect explode
-expect_error "foreign effect" "-sigint_effect" "stop, snapshot or none" '"explode"'
+expect_usage "foreign effect" "-sigint_effect" "stop, snapshot or none" '"explode"'
 run train -solver x -weights a -snapshot b
-expect_error "weights and snapshot" "-snapshot" "-weights" "not both"
+expect_usage "weights and snapshot" "-snapshot" "-weights" "not both"
 run train
-expect_error "no solver" "-solver"
+expect_usage "no solver" "-solver"
 run test -model x
-expect_error "no weights" "-weights"
+expect_usage "no weights" "-weights"
 run test -weights x
-expect_error "no model" "-model"
+expect_usage "no model" "-model"
 run time
-expect_error "no model" "-model"
+expect_usage "no model" "-model"
 run time -model x -phase DREAM
-expect_error "foreign phase" "TRAIN or TEST" '"DREAM"'
+expect_usage "foreign phase" "TRAIN or TEST" '"DREAM"'
 run train -solver x -gpu twelve
-expect_error "not a GPU number" "-gpu" '"twelve"'
+expect_usage "not a GPU number" "-gpu" '"twelve"'
 run train -solver x -log_file no/such/folder/log
 expect_error "log file" "no/such/folder/log"
 
@@ -61,7 +81,10 @@ done
 run -solver=no.prototxt train
 expect_error "flags before the command" "no.prototxt"
 
-for command in $("$crema" help | awk '/^  [a-z]/ { print $1 }'); do
+# Every command and every topic of the list.
+commands=$("$crema" help | awk '/^Topics:/ { exit } /^  [a-z]/ { print $1 }')
+[ "$(echo "$commands" | wc -l)" -ge 20 ] || fail "crema help lists too few commands"
+for command in $commands; do
   run help "$command"
   expect_ok "help $command"
   expect_line "help $command" '^Usage: crema '
@@ -69,8 +92,38 @@ for command in $("$crema" help | awk '/^  [a-z]/ { print $1 }'); do
   run "$command" -help
   expect_ok "$command -help"
   run "$command" -nosuchflag
-  expect_error "$command with a foreign flag" "nosuchflag"
+  expect_usage "$command with a foreign flag" "nosuchflag"
 done
+for topic in $("$crema" help | awk '/^Topics:/ { on = 1 } /^$/ { on = 0 } on && /^  [a-z]/ { print $1 }'); do
+  run help "$topic"
+  expect_ok "help $topic"
+  awk 'length > 100' log | grep . && fail "help $topic has lines of more than 100 columns"
+done
+[ -n "$topic" ] || fail "crema help lists no topics"
+run help logging
+expect_line "help logging" '^  -minloglevel N '
+run help train
+expect_line "help train" '^  -solver FILE '
+expect_line "help train" '^  -weights FILE,\.\.\. '
+[ "$(grep -c minloglevel log)" -eq 1 ] || fail "help train lists the flags of the log"
+
+# The page of the environment names every variable that the sources read.
+run help environment
+sources=$(find "$source_dir/src" "$source_dir/tools" -name '*.c')
+# shellcheck disable=SC2086
+for name in $(sed -nE 's/.*(getenv|number_in_environment)\("([A-Z_]+)"\).*/\2/p
+    s/.*cr_module_open\([a-z_]+, "([A-Z_0-9]+)".*/\1/p' $sources | sort -u); do
+  grep -q "$name" log || fail "help environment lacks $name"
+done
+grep -q CREMA_MAX_FILE log || fail "help environment lacks CREMA_MAX_FILE"
+
+run layers
+expect_ok layers
+expect_line layers '^Convolution$'
+[ "$(wc -l <log)" -eq "$(grep -c '^CR_LAYER(' "$source_dir/src/layers/layers.inc")" ] ||
+  fail "crema layers lists other than all layers"
+run layers Convolutoin
+expect_error "layers of an unknown type" 'no layer type "Convolutoin"' "did you mean Convolution?"
 run version
 expect_ok version
 expect_line version '^crema [0-9]+\.[0-9]+'

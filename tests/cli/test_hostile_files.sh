@@ -181,7 +181,7 @@ exec 9>&-
 run time -model deploy.prototxt -iterations 1 -log_file /dev/full
 expect_ok "a log that cannot be written"
 expect_line "a log that cannot be written" '^W.*log_sink\.c:.*/dev/full: cannot be written'
-[ "$(grep -c '/dev/full' log)" -eq 1 ] || { fail "more than one warning of the log"; cat log; }
+[ "$(grep -c '/dev/full' log)" -eq 1 ] || { fail "more than one warning about the log"; cat log; }
 
 # ---- a program with more rights than its caller takes neither files nor code from the caller ----
 # (The address sanitizer's leak checker cannot look into such a process, nor be told not to.)

@@ -21,7 +21,7 @@ for format in BINARYPROTO HDF5; do
   for command in test time; do
     run $command -model net.prototxt -weights "$weights" -iterations 1
     expect_ok "$command with all weights, $format"
-    grep -q 'gets no weights' log && fail "$command warns of nothing, $format"
+    grep -q 'gets no weights' log && fail "$command prints no warning, $format"
   done
 
   sed -i 's/name: "ip2"/name: "ip3"/' net.prototxt

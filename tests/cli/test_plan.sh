@@ -33,7 +33,7 @@ expect_line "one device" '^There is one device: nothing is exchanged$' plan
 expect_line "one device" '^Plan of training digits with 1 device, 16 samples' plan
 expect_line "one device" '^  none +0\.000 +[0-9]+\.[0-9]+ +1\.00$' plan
 expect_buckets "one device"
-grep -q 'tree\|reduce\|mpi' plan && fail "one device: an exchange is told of"
+grep -q 'tree\|reduce\|mpi' plan && fail "one device: a report of an exchange"
 
 # Boards of two, islands of four, one device left: who copies to whom, and how.
 CREMA_SIM=devices=5,memory=256M,boards=2,peers=islands:4,peer_bandwidth=1G,peer_latency=1e-3,bandwidth=1G \
@@ -49,7 +49,7 @@ TREE
 # No link is found faster than it is; it may be slower on a busy machine.
 grep ' -> .*\(board\|direct\)' plan | sed 's/.*  \([0-9.e+-]*\) GB.s after \([0-9.e+-]*\) us/\1 \2/' |
   awk '{ lines += 1 } $1 <= 0 || $1 > 2 || $2 < 500 { bad = 1 } END { exit !(lines == 3 && !bad) }' ||
-  { fail "other speeds than those of the links"; cat plan; }
+  { fail "other speeds than the speeds of the links"; cat plan; }
 for level in "the tree's last level" "from each device to the next one"; do
   expect_line "links at once" "^Links .*$level, all used at once: [0-9.e+-]+ GB/s after" plan
 done
@@ -88,12 +88,12 @@ awk -v all="$(memory_of deep)" -v some="$(memory_of deep-recompute)" 'BEGIN { ex
   fail "recomputing: $(memory_of deep-recompute) MB of $(memory_of deep) MB"
 expect_line "recomputing" '^  computing values again instead of keeping them: ([1-9][0-9]*\.[0-9]+|0\.[0-9]*[1-9][0-9]*) ms of backward$' deep-recompute
 grep -q 'computing values again' deep && fail "nothing is computed again"
-[ -z "$(memory_of deep-no_memory_plan)" ] || fail "memory that is not planned is told of"
+[ -z "$(memory_of deep-no_memory_plan)" ] || fail "a report of memory that is not planned"
 run time -model deep.net -iterations 1
 expect_ok "time"
 [ "$(memory_of log)" = "$(memory_of deep)" ] || fail "time: $(memory_of log) MB, not $(memory_of deep) MB"
 run time -model "$source_dir/models/squeezenet_v1.0/deploy.prototxt" -iterations 1 -compiled
-[ -z "$(memory_of log)" ] || fail "time -compiled tells of gradients"
+[ -z "$(memory_of log)" ] || fail "time -compiled reports gradients"
 expect_line "time -compiled" 'Activations: [0-9.]+ MB at most at once'
 rm deep*
 

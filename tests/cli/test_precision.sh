@@ -46,16 +46,16 @@ done
 run benchmark -precision int8 products.prototxt
 expect_error "benchmark without a table" "crema calibrate"
 run benchmark -precision half products.prototxt
-expect_error "benchmark of another precision" "-precision half"
+expect_usage "benchmark of another precision" '-precision: expected f32, bf16 or int8, found "half"'
 
 run classify -precision int8 "$cat_image"
 expect_error "no table" "crema calibrate"
 run classify -precision fp8 "$cat_image"
-expect_error "another precision" "-precision fp8" "bf16"
+expect_usage "another precision" '-precision: expected f32, bf16 or int8, found "fp8"'
 run time -model "$model/deploy.prototxt" -phase TEST -precision bf16
-expect_error "not compiled" "-compiled"
+expect_usage "not compiled" "-compiled"
 run "${calibrate[@]}" -images list.txt -method mean -out net.table
-expect_error "another method" "-method mean" "percentile"
+expect_usage "another method" '-method: expected minmax, percentile or kl, found "mean"'
 run "${calibrate[@]}" -images none.txt -out net.table
 expect_error "no list" "none.txt"
 echo no.jpg >list.txt

@@ -80,7 +80,7 @@ code=$?
 expect_soon "mpirun, a rank fails" "$(since_iteration)"
 [ "$code" -eq 1 ] || fail "mpirun, a rank fails: exit code $code"
 expect_failure "mpirun, a rank fails" 'label.*77'
-expect_failure "mpirun, what the others say" 'rank 1 \([^)]+\): .*label.*77'
+expect_failure "mpirun, messages of all other ranks" 'rank 1 \([^)]+\): .*label.*77'
 
 # ---- a rank that is killed ----
 
@@ -121,7 +121,7 @@ kill_rank() {
   done
   wait $mpirun && fail "$what: mpirun returned 0"
   grep -a 'crema: error: ' log | grep -qE "rank $1 \\(.*\\): the process has ended" ||
-    { fail "$what: nobody says so"; cat log; }
+    { fail "$what: no rank says so"; cat log; }
 }
 
 for rank in 0 1; do

@@ -62,8 +62,8 @@ for flags in "-snapshot fine_iter_20.solverstate" -resume_auto; do
 done
 rm -f fine_iter_*
 run train -solver fine.prototxt -weights ' moved.caffemodel '
-expect_ok "-weights in place of those of the solver file"
-[ "$(grep -c Finetuning log)" -eq 1 ] || fail "-weights beside those of the solver file"
+expect_ok "-weights instead of the weights of the solver file"
+[ "$(grep -c Finetuning log)" -eq 1 ] || fail "-weights and the weights of the solver file"
 rm -f fine_iter_*
 run train -solver fine.prototxt -resume_auto
 expect_error "-resume_auto without a snapshot or weights" begun.caffemodel

@@ -36,7 +36,7 @@ stop_and_go_on() {
   expect_ok "$what"
   expect_line "$what" 'plain_iter_4.solverstate'
   [ "$(grep -ac 'Restoring previous solver status' log)" -eq 1 ] || { fail "$what: not one of them reports"; cat log; }
-  [ -s plain_iter_8.solverstate ] || fail "$what: training did not go on"
+  [ -s plain_iter_8.solverstate ] || fail "$what: training did not continue"
 }
 
 way=tree stop_and_go_on sim:2 sim:3
@@ -67,7 +67,7 @@ stop_early() {
 again() {
   ranks "$1" train -solver early.prototxt -resume_auto
   expect_ok "early stop, $1 again"
-  [ "$(ls early_iter_*.solverstate)" = "$early" ] || { fail "$1: what has ended goes on"; cat log; }
+  [ "$(ls early_iter_*.solverstate)" = "$early" ] || { fail "$1: a run that has ended continues"; cat log; }
 }
 
 way=tree stop_early sim:2
@@ -98,8 +98,8 @@ for way in tree reduce; do
   [ -n "$state" ] || { fail "SIGINT, $way: no snapshot"; cat log; }
   expect_line "SIGINT, $way" 'Optimization stopped early'
   run train -solver long.prototxt -gpu sim:2 -exchange $way -resume_auto -iterations 2
-  expect_ok "$way goes on after SIGINT"
-  expect_line "$way goes on after SIGINT" "$state"
+  expect_ok "$way continues after SIGINT"
+  expect_line "$way continues after SIGINT" "$state"
 done
 proved s3_30_s4_54_signals_to_devices
 finish

@@ -97,7 +97,7 @@ printf 'layer { name: "x" type: "ReLU"\n  bottm: "x" top: "y" }\n' >field.protot
 run run_layer field.prototxt -input 2x3
 expect_error "a field that is not known" "field.prototxt:2" "bottm"
 run run_layer conv.prototxt -input 2x3x2x2 -fill zeros
-expect_error "a fill that is not known" "-fill zeros: expected random, positive or counting"
+expect_usage "a fill that is not known" '-fill: expected random, positive or counting, found "zeros"'
 run run_layer argmax.prototxt -input 3x4
 expect_ok "no backward pass"
 run run_layer argmax.prototxt -input 3x4 -check

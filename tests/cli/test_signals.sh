@@ -76,7 +76,7 @@ await_iteration
 kill -INT "$pid"
 reap
 expect_ok "SIGHUP, then SIGINT"
-[ "$(ls signals_iter_*.solverstate | wc -l)" -eq 2 ] || fail "SIGHUP leaves no snapshot of its own"
+[ "$(ls signals_iter_*.solverstate | wc -l)" -eq 2 ] || fail "SIGHUP leaves no separate snapshot"
 
 start -sigint_effect none
 kill -TERM "$pid"

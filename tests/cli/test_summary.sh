@@ -9,7 +9,7 @@ expect_line "the phase" '^LeNet, phase TEST$'
 # 64 pictures of 20 x 24 x 24 values, each of 25 products and a bias; 64 of 50 x 8 x 8, each of 500.
 expect_line "a convolution" '^conv1 +Convolution +64x20x24x24 +520 +18,432,000 +37,601,280 +2,951,200$'
 expect_line "a convolution" '^conv2 +Convolution +64x50x8x8 +25,050 +102,400,000 +205,004,800 +919,400$'
-expect_line "a pooling of windows of 4" '^pool1 +Pooling +64x20x12x12 +0 +0 +737,280 +737,280$'
+expect_line "a pooling with a 2x2 kernel" '^pool1 +Pooling +64x20x12x12 +0 +0 +737,280 +737,280$'
 expect_line "an inner product" '^ip1 +InnerProduct +64x500 +400,500 +25,600,000 +51,232,000 +1,730,000$'
 expect_line "in place" '^relu1 +ReLU +64x500 +0 +0 +32,000 +0$'
 expect_line "two outputs" '^mnist +Input +64x1x28x28 64 '

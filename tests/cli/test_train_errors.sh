@@ -77,12 +77,12 @@ ls spoilt_iter_* >/dev/null 2>&1 && fail "a last snapshot of weights that are no
 
 # Training can be told to go on; even then no snapshot is written.
 run train -solver nan.prototxt -on_nan warn
-expect_error "going on with a loss that is not finite" "snapshot after 50 iterations" "not finite"
-expect_line "going on with a loss that is not finite" 'iteration 10: the loss is .*nan'
-expect_line "going on with a loss that is not finite" 'iteration 40: the loss is .*nan'
-ls nan_iter_* >/dev/null 2>&1 && fail "a snapshot of weights that are not finite, although they are warned of"
+expect_error "continuing with a loss that is not finite" "snapshot after 50 iterations" "not finite"
+expect_line "continuing with a loss that is not finite" 'iteration 10: the loss is .*nan'
+expect_line "continuing with a loss that is not finite" 'iteration 40: the loss is .*nan'
+ls nan_iter_* >/dev/null 2>&1 && fail "a snapshot of weights that are not finite, despite the warning"
 run train -solver nan.prototxt -on_nan ignore
-expect_error "-on_nan" "-on_nan" "stop or warn" '"ignore"'
+expect_usage "-on_nan" "-on_nan" "stop or warn" '"ignore"'
 
 # A disk that is full: the error is clear and the older snapshot stays.
 make_net disk 'max_iter: 10 random_seed: 1'
@@ -127,7 +127,7 @@ head -c 100 good_iter_20.solverstate >cut.solverstate
 run train -solver good.prototxt -snapshot cut.solverstate
 expect_error "truncated snapshot" "cut.solverstate"
 run train -solver good.prototxt -snapshot good_iter_20.caffemodel
-expect_error "a model for a snapshot" "good_iter_20.caffemodel"
+expect_usage "a model for a snapshot" "good_iter_20.caffemodel holds weights" "-weights good_iter_20.caffemodel"
 head -c 1000 good_iter_20.caffemodel >cut.caffemodel
 run train -solver good.prototxt -weights cut.caffemodel
 expect_error "truncated weights" "cut.caffemodel"

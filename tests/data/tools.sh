@@ -138,7 +138,8 @@ refuse "unknown encoding" "gif" -encode_type gif pictures list.txt
 refuse "half a size" "-resize_width" -resize_height 20 pictures list.txt
 run convert_imageset pictures list.txt no/such/folder
 expect_error "unwritable place" "no/such/folder"
-refuse "unknown back end" "leveldb" -backend sqlite pictures list.txt
+run convert_imageset -backend sqlite pictures list.txt bad_lmdb
+expect_usage "unknown kind of database" '-backend: expected lmdb or leveldb, found "sqlite"'
 
 # ---- a damaged record in the middle ----
 for name in one two three; do cp "$cat_image" "pictures/$name.jpg"; done
@@ -226,7 +227,7 @@ for words in GPU "GPU 1" "gpu DEVICE_ID=1"; do
   cmp -s cpu_lmdb/data.mdb gpu_lmdb/data.mdb || fail "$words gives other features than CPU"
 done
 run extract_features none.caffemodel features.prototxt pool other_lmdb 2 lmdb TPU
-expect_error "a device of another kind" "CPU or GPU" '"TPU"'
+expect_usage "a device of another kind" "CPU or GPU" '"TPU"'
 CREMA_CUDA_PLUGIN=$work/none.so run extract_features none.caffemodel features.prototxt pool other_lmdb 2 lmdb GPU 0
 expect_error "a GPU that is not there" "no CUDA devices"
 [ ! -e other_lmdb ] || fail "features without a device leave a database"
@@ -248,7 +249,7 @@ cp cut.txt notes.jpg
 run classify -model "$model/deploy.prototxt" -weights "$model/squeezenet_v1.0.caffemodel" notes.jpg
 expect_error "no image" "notes.jpg" "JPEG"
 run classify -model "$model/deploy.prototxt" "$cat_image"
-expect_error "no weights" "-weights"
+expect_usage "no weights" "-weights"
 run classify -model features.prototxt -weights none.caffemodel "$cat_image"
 expect_error "net without input" "features.prototxt" "Input"
 
