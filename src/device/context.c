@@ -142,7 +142,7 @@ static void note_thread(void) {
 crema_context *cr_host_context(void) {
   crema_context *context = &host_context;
   if (context->device == NULL) {
-    /* The CPU's context needs nothing that could fail. */
+    /* Creating the CPU's context cannot fail. */
     if (open_context(context, cr_cpu_device(), 1) != CREMA_OK) {
       cr_log_warning("host context: %s", crema_error_text());
     }
@@ -183,7 +183,7 @@ crema_status cr_thread_context_next(crema_device *device, crema_context **out) {
     CR_TRY(cr_thread_context(device, (int)(turn++ % STREAMS), &context));
     CR_TRY(cr_context_busy(context, &busy));
   }
-  /* All are busy: takes the next in turn, and the one after it the next time. */
+  /* All are busy: takes them in turn. */
   if (busy) CR_TRY(cr_thread_context(device, (int)(turn++ % STREAMS), &context));
   *out = context;
   return CREMA_OK;

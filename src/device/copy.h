@@ -4,8 +4,8 @@
 
 #include "device/backend/backend.h"
 
-/* On the context's queue: visible after crema_context_finish or an event; on the CPU at once. 0
- * bytes are a no-op, even from or to nowhere. Errors: CREMA_E_ARGUMENT for no memory. */
+/* On the context's queue: visible after crema_context_finish or an event; on the CPU immediately. A
+ * copy of 0 bytes is a no-op for any addresses. Errors: CREMA_E_ARGUMENT for no memory. */
 crema_status cr_copy_same_device(crema_context *context, crema_devptr dst, crema_devptr src,
                                  size_t bytes) CREMA_MUST_USE;
 crema_status cr_copy_from_cpu(crema_context *context, crema_devptr dst, const void *src,

@@ -4,9 +4,9 @@
 
 #include "device/backend/backend.h"
 
-/* The plug-in's table; opens the plug-in at the first call. Looks at CREMA_CUDA_PLUGIN (a path),
- * next to the library, and where the loader looks. Errors: CREMA_E_NO_DEVICE, the text says why;
- * the same answer every time. */
+/* The plug-in's table; opens the plug-in at the first call. Searches for CREMA_CUDA_PLUGIN (a
+ * path), next to the library, and in the loader's folders. Errors: CREMA_E_NO_DEVICE, the text says
+ * why; the same answer every time. */
 crema_status cr_cuda_plugin_load(const cr_backend **out) CREMA_MUST_USE;
 
 #endif

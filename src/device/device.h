@@ -9,8 +9,8 @@
 uint64_t cr_device_fallbacks(const crema_device *device);
 
 /* Lets `device` use the memory of `peer`, which it reaches (crema_device_reaches). Twice is no
- * error. It counts as a collective of both: no thread may allocate or free their memory
- * meanwhile. */
+ * error. It counts as a collective of both: no thread may allocate or free their memory at the same
+ * time. */
 crema_status cr_device_enable_peer(crema_device *device, crema_device *peer) CREMA_MUST_USE;
 
 /* The device that the calling thread works on: the CPU, unless the thread set another
@@ -21,9 +21,9 @@ crema_device *cr_device_current(void);
  * work that falls back to the CPU. Never NULL. */
 crema_context *cr_host_context(void);
 
-/* Ops and conversions on `context` use at most `most` threads of the host; 0: as many as the
- * calling thread may have. With 1, no threads are started: several threads of a program can work at
- * once, each on its own context. */
+/* Ops and conversions on `context` use at most `most` threads of the host; 0: the calling thread's
+ * maximum. With 1, no threads are started: several threads of a program can work at once, each on
+ * its own context. */
 void cr_context_set_threads(crema_context *context, int most);
 
 /* A context of the calling thread on `device` (S1-28): one for each thread, device and `stream`.

@@ -85,7 +85,7 @@ static void wait_until_recorded(crema_event *event) {
   while (event->state == CREMA_EVENT_INITIALIZED) pthread_cond_wait(&event->changed, &event->lock);
 }
 
-/* The host waits for the end; the lock is released meanwhile. */
+/* The host waits for the end and releases the lock while waiting. */
 static void wait_until_finished(crema_event *event) {
   wait_until_recorded(event);
   if (!has_streams(event)) {

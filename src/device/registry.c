@@ -23,7 +23,7 @@ static const cr_backend *const built_in[BACKENDS] = {
     [CREMA_DEVICE_SIM] = &cr_backend_sim,
 };
 
-/* A back end's answer when it is asked for its devices (S1-39). */
+/* A back end's answer to the query for its devices (S1-39). */
 typedef struct device_count {
   bool known;
   int devices;
@@ -33,7 +33,7 @@ typedef struct device_count {
 
 static struct {
   pthread_mutex_t lock;
-  pthread_mutex_t count_lock; /* guards `count`; never held while a back end is asked */
+  pthread_mutex_t count_lock; /* guards `count`; never held while a back end is queried */
   device_count count[BACKENDS];
   const cr_backend *_Atomic plugin[BACKENDS];
   crema_device *_Atomic device[BACKENDS][CR_MAX_DEVICES]; /* NULL: not opened yet */
@@ -129,7 +129,7 @@ int crema_device_count(crema_device_type type) {
   return count;
 }
 
-/* Devices reach each other's memory directly within groups of eight, where the hardware allows. A
+/* Devices access each other's memory directly within groups of eight, if the hardware allows it. A
  * failure costs speed only. With the registry's lock held. */
 static void enable_peer(crema_device *device, crema_device *peer) {
   const cr_backend *backend = device->backend;
@@ -151,7 +151,7 @@ static void connect_peers(crema_device *device) {
   }
 }
 
-/* The kind of pool that the environment asks for, if it does. */
+/* The kind of pool that the environment requests, if any. */
 static crema_status choose_pool(void) {
   const char *text = getenv("CREMA_GPU_POOL");
   cr_pool_mode mode = CR_POOL_BINS;

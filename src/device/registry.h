@@ -4,9 +4,9 @@
 
 #include "device/backend/backend.h"
 
-/* Adds a plug-in's back end, which must stay loaded; once more is a no-op. Errors: CREMA_E_RANGE
- * for a type that the table of types does not hold, CREMA_E_EXISTS when the type has another back
- * end. */
+/* Adds a plug-in's back end, which must stay loaded; a second call is a no-op. Errors:
+ * CREMA_E_RANGE for a type that the table of types does not hold, CREMA_E_EXISTS when the type has
+ * another back end. */
 crema_status cr_backend_register(const cr_backend *backend) CREMA_MUST_USE;
 
 /* The back end of a type. Errors: CREMA_E_NO_DEVICE. */
@@ -16,8 +16,8 @@ crema_status cr_backend_find(crema_device_type type, const cr_backend **out) CRE
  * afterwards and leave the devices to its children. Further errors: the plug-in's. */
 crema_status cr_backend_load(crema_device_type type, const cr_backend **out) CREMA_MUST_USE;
 
-/* A back end is asked once for its number of devices, which is kept; this makes the registry ask
- * again. For a back end that is set up again. */
+/* A back end is queried once for its number of devices, which is kept. This makes the registry
+ * query it again. For a back end that is set up again. */
 void cr_registry_clear_count(crema_device_type type);
 
 /* Closes all devices of a back end (not the CPU), so that they are opened afresh at the next use.

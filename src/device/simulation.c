@@ -1,4 +1,4 @@
-/* Starting and stopping the simulation: its devices come into the registry and go from it. */
+/* Starts and stops the simulation: adds its devices to the registry and removes them. */
 #include "core/fail.h"
 #include "core/log.h"
 #include "device/backend/current.h"

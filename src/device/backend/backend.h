@@ -20,7 +20,7 @@ typedef struct cr_kernel cr_kernel;
 typedef struct cr_plan cr_plan;
 typedef struct cr_pool cr_pool;
 
-/* Direction of a copy, seen from the device whose table is called. */
+/* Direction of a copy, relative to the device whose table is called. */
 typedef enum cr_copy_kind {
   CR_COPY_HOST_TO_DEVICE,
   CR_COPY_DEVICE_TO_HOST,
@@ -43,8 +43,8 @@ typedef struct cr_host_scheduler {
   int (*enter_run)(const cr_plan *plan);
   void (*leave)(int before);
 
-  /* How many threads pay for work that takes as long as `multiply_adds` multiply-adds. (optional)
-   * NULL: devices with their own memory. */
+  /* The number of threads that pays for work that takes the time of `multiply_adds` multiply-adds.
+   * (optional) NULL: devices with their own memory. */
   int (*workers)(const crema_context *context, double multiply_adds);
   /* Calls `work` for each index below `count`, by at most `workers` threads, then returns the
    * failure of the lowest index that failed. (optional) NULL: as above. */
@@ -54,7 +54,7 @@ typedef struct cr_host_scheduler {
 /* One table per back end. After the driver has been unloaded at the end of the process, calls fail
  * with CREMA_E_CLOSED, which is ignored where something is freed. Calls that take a context queue
  * work on it and may return before the work is done; all others are complete on return. A member
- * may be NULL only where it says (optional). */
+ * may be NULL only if it is marked (optional). */
 typedef struct cr_backend {
   crema_device_type type;
   const char *name; /* "cpu", "sim", "cuda" */
@@ -79,7 +79,7 @@ typedef struct cr_backend {
   /* Device memory. Alignment at least 64 bytes. bytes > 0. */
   crema_status (*alloc)(crema_device *device, size_t bytes, crema_devptr *out);
   void (*free)(crema_device *device, crema_devptr memory);
-  /* Host memory for asynchronous copies: page-locked where that means something. */
+  /* Host memory for asynchronous copies: page-locked if the device supports it. */
   crema_status (*host_alloc)(crema_device *device, size_t bytes, void **out);
   void (*host_free)(crema_device *device, void *memory);
 
@@ -126,11 +126,11 @@ typedef struct cr_backend {
 
   /* Layouts: (optional) NULL, all three: the back end has none: */
 
-  /* The layout in which values of `type` lie in the same order, pads included, so that a conversion
-   * between the two does not move them; NULL: there is none. Lives as long as `layout`, which is
-   * its counterpart in turn. */
+  /* The layout of `type` with the same order of values and padding, so that a conversion between
+   * the two moves no value. NULL if there is none. Lives as long as `layout`, whose counterpart it
+   * is. */
   const cr_layout *(*same_order)(const cr_layout *layout, crema_dtype type);
-  /* How a part of an array lies where the array is held in `format`. False: no layout describes it,
+  /* The layout of a part of an array that is held in `format`. False: no layout describes it,
    * because a block of the order spans two parts, or the axis is another than 0 and 1. */
   bool (*part)(cr_format format, const cr_part *part, cr_part_place *out);
   /* The format of values of `shape` in the order of `format`, which is of another shape. False:
@@ -148,13 +148,13 @@ typedef struct cr_backend {
   crema_status (*busy)(crema_context *context, bool *out);
   /* The index of the device whose memory it is; -1 for host and unknown addresses. */
   int (*owner)(uintptr_t address);
-  /* Makes `device` the one that the driver uses for the calling thread. */
+  /* Makes `device` the driver's current device for the calling thread. */
   crema_status (*set_current)(crema_device *device);
   /* The same until leave_device(*before), which restores the thread's previous choice. */
   crema_status (*enter_device)(const crema_device *device, int *before);
   void (*leave_device)(int before);
   bool (*can_access_peer)(crema_device *device, crema_device *peer);
-  /* Whether two devices are on one board, which makes copies between them faster than to others. */
+  /* Whether two devices are on one board, which makes copies between them faster. */
   bool (*same_board)(crema_device *device, crema_device *peer);
   /* Enabling twice is a success. */
   crema_status (*enable_peer)(crema_device *device, crema_device *peer);
@@ -183,7 +183,7 @@ typedef struct cr_heap cr_heap;
 /* Gets each run of an op and conversion (device/watch.h). */
 typedef struct cr_watcher cr_watcher;
 
-/* Who watches a context, and what its next runs belong to. */
+/* The watcher of a context, and the owner of its next runs. */
 typedef struct cr_watch {
   const cr_watcher *watcher; /* NULL: none */
   const char *layer;         /* NULL: none */
@@ -211,10 +211,10 @@ struct crema_context {
   crema_device *device;
   cr_mt19937 rng;
   void *state;
-  cr_scratchpad *scratchpad; /* of cr_context_workspace; NULL: none was asked for yet */
+  cr_scratchpad *scratchpad; /* of cr_context_workspace; NULL: none was requested */
   cr_result *result;         /* of cr_context_result; likewise */
   cr_heap *heap;             /* NULL: tensors have their own memory */
-  uint64_t id;          /* unique for ever, so that it can be remembered when the context is gone */
+  uint64_t id; /* unique in the process, so that it stays valid after the context is destroyed */
   int threads;          /* of the host that an op may use; 0: no limit of the context's own */
   cr_plan_cache *plans; /* where its ops look for plans and put them; NULL: each op has its own */
   cr_tensor_scratch
@@ -232,8 +232,8 @@ extern const cr_backend cr_backend_sim;
 /* The CPU device; always there. */
 crema_device *cr_cpu_device(void);
 
-/* `layout` in another element type, with the values in the same order; NULL for the plain layout,
- * and where there is no such layout. */
+/* `layout` in another element type, with the values in the same order. NULL for the plain layout,
+ * and if there is no such layout. */
 static inline const cr_layout *cr_layout_in(const cr_layout *layout, crema_dtype type) {
   if (layout == NULL || layout->type == type) return layout;
   const cr_backend *backend = layout->device->backend;

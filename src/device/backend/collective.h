@@ -1,9 +1,9 @@
 /* Collective operations of a back end's library, for several devices of one process or of several.
  *
  * Each rank has a member of the group. Joining and calls only start an operation; `progress` says
- * when it is queued and the member may be used again. Nothing here waits for another rank, so that
- * the caller can hear of a failure meanwhile. Different threads may use different members; `abort`
- * may be called by any. */
+ * when it is queued and the member may be used again. No function waits for another rank, so that
+ * the caller can learn of a failure. Different threads may use different members; `abort` may be
+ * called by any. */
 #ifndef CR_DEVICE_BACKEND_COLLECTIVE_H
 #define CR_DEVICE_BACKEND_COLLECTIVE_H
 

@@ -1,5 +1,5 @@
-/* Conversion between plain element types: through a small block of doubles or, where no
- * precision is lost, floats. */
+/* Conversion between plain element types: through a small block of doubles, or of floats if no
+ * precision is lost. */
 #include "device/backend/convert.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 
 enum {
   BLOCK = 512,
-  SPAN = 1 << 14, /* values of halves that a thread converts at a time */
+  SPAN = 1 << 14, /* number of 16-bit values that a thread converts at a time */
   PARALLEL_COUNT = 1 << 16,
   PAST_CACHES =
       1 << 23 /* bytes; results from this size on do not fit the caches next to the source */
@@ -135,7 +135,7 @@ static void convert_block(crema_dtype dst_type, void *dst, crema_dtype src_type,
   }
 }
 
-/* Between floats and halves of one of the two kinds. */
+/* Between floats and one of the two 16-bit types. */
 static void convert_halves(int64_t count, crema_dtype dst_type, void *dst, crema_dtype src_type,
                            const void *src) {
   const cr_half_code *code = cr_half_code_find(0);

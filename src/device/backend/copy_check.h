@@ -12,8 +12,8 @@ static inline bool cr_copy_overlaps(uintptr_t dst, uintptr_t src, size_t bytes) 
   return dst != src && (dst < src ? src - dst : dst - src) < bytes;
 }
 
-/* For copies of bytes > 0 between different addresses. Errors: CREMA_E_ARGUMENT when an end is
- * nowhere or the ranges overlap. */
+/* For copies of bytes > 0 between different addresses. Errors: CREMA_E_ARGUMENT if an address is 0
+ * or the ranges overlap. */
 static inline crema_status cr_copy_check(uintptr_t dst, uintptr_t src, size_t bytes) {
   if (dst == 0 || src == 0) {
     return cr_fail(CREMA_E_ARGUMENT, "copy of %zu bytes %s nowhere", bytes,

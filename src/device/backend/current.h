@@ -4,12 +4,12 @@
 
 #include "device/backend/backend.h"
 
-/* The device that the thread works on; NULL: none was set, which stands for the CPU
- * (cr_device_current in device/device.h). */
+/* The device that the thread works on; NULL: none was set, which means the CPU (cr_device_current
+ * in device/device.h). */
 crema_device *cr_device_of_thread(void);
 crema_status cr_device_set_current(crema_device *device) CREMA_MUST_USE;
 
-/* Makes `device` current for the calling thread for as long as a call needs it (S1-40). */
+/* Makes `device` current for the calling thread during a call (S1-40). */
 typedef struct cr_device_guard {
   crema_device *entered; /* NULL: nothing was changed */
   crema_device *before;  /* NULL: none was set */

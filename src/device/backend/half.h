@@ -9,11 +9,11 @@
 static inline float cr_f16_to_f32(uint16_t half) {
   uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
   uint32_t rest = half & 0x7fffu;
-  /* A NaN comes out quiet, as processors do it. */
+  /* A NaN becomes quiet, as on processors. */
   if (rest > 0x7c00u) return cr_f32_from_bits(sign | 0x7fc00000u | ((rest & 0x3ffu) << 13));
   if (rest == 0x7c00u) return cr_f32_from_bits(sign | 0x7f800000u);
-  /* Placing exponent and mantissa without changing the bias makes the value 2^-112 times too
-   * small, for normal and subnormal halves alike; the product is exact. */
+  /* Placing exponent and mantissa without changing the bias makes the value too small by 2^-112,
+   * for normal and subnormal FP16 values. The product is exact. */
   float value = cr_f32_from_bits(rest << 13) * 0x1p112f;
   return cr_f32_from_bits(cr_f32_bits(value) | sign);
 }
@@ -26,7 +26,8 @@ static inline uint16_t cr_f32_to_f16(float value) {
   if (rest > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | ((rest >> 13) & 0x3ffu));
   if (rest >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u);
   if (rest < 0x38800000u) {
-    /* Subnormal half: adding 0.5 puts the last bit where a half has it, and the addition rounds. */
+    /* Subnormal FP16: adding 0.5 aligns the last bit with FP16's last bit, and the addition rounds.
+     */
     float shifted = cr_f32_from_bits(rest) + 0.5f;
     return (uint16_t)(sign | (cr_f32_bits(shifted) - 0x3f000000u));
   }

@@ -38,14 +38,14 @@ enum { LANES = 8 };
 typedef void widen_vector(const uint16_t *src, float *dst, bool past_caches);
 typedef void narrow_vector(const float *src, uint16_t *dst, bool past_caches);
 
-/* How many values come before the first whose address is a multiple of `bytes`, which stores past
- * the caches need. */
+/* The number of values before the first whose address is a multiple of `bytes`, as streaming stores
+ * require. */
 INLINE int64_t values_before(const void *memory, size_t bytes, size_t size, int64_t count) {
   const int64_t before = (int64_t)(-(uintptr_t)memory % bytes / size);
   return before < count ? before : count;
 }
 
-/* A vector of values at a time by `vector`, the first and the last ones by `single`. */
+/* One vector of values at a time by `vector`; the first and the last values by `single`. */
 INLINE void widen_all(const uint16_t *src, int64_t count, float *dst, bool past_caches,
                       widen_vector *vector, cr_widen *single) {
   int64_t i = past_caches ? values_before(dst, LANES * sizeof *dst, sizeof *dst, count) : 0;

@@ -1,7 +1,7 @@
 /* Kernels: the computations of a back end.
  *
  * An op (ops/op.h) is planned when shapes are known and run many times. A kernel is one way of
- * running an op on one back end; the back end's table lists its kernels, best first. Kernels see
+ * running an op on one back end; the back end's table lists its kernels, best first. Kernels get
  * raw device addresses, never tensors.
  *
  * A plan does not change once it is made, and any number of threads may run it at once. Other
@@ -19,15 +19,15 @@
 struct cr_plan {
   const cr_op_desc *desc;  /* the computation; outlives the plan */
   crema_context *context;  /* while plan() runs: on the device that the plan is for; then NULL */
-  const cr_kernel *kernel; /* the kernel that is asked to plan */
-  /* For each argument that is read: the format of its newest values when the plan is made; for
-   * others, plain. */
+  const cr_kernel *kernel; /* the kernel that plans */
+  /* For each argument that is read: the format of its newest values when the plan is made. For all
+   * other arguments: plain. */
   const cr_format *hint;
-  /* For each argument: the format that run() wants. Starts as plain of the argument's type. */
+  /* For each argument: the format that run() requires. Starts as plain of the argument's type. */
   cr_format *format;
   /* Scratch memory that the caller provides at run time, shared between ops. */
   size_t workspace_bytes;
-  int most_threads; /* that may be used; 0: as many as the calling thread may have */
+  int most_threads; /* that may be used; 0: the calling thread's maximum */
   int threads;      /* for planning and running; 0: not chosen yet */
   void *state;      /* the kernel's own; freed by destroy() */
 };
@@ -35,7 +35,7 @@ struct cr_plan {
 /* One run of a planned op. */
 typedef struct cr_call {
   const cr_plan *plan;
-  void *execution;            /* that open() made; NULL where there is no open() */
+  void *execution;            /* made by open(); NULL without open() */
   const cr_op_desc *desc;     /* plan->desc */
   crema_context *context;     /* on the device of the plan */
   const crema_devptr *buffer; /* [i]: argument i in plan->format[i]; 0 for an absent argument */
@@ -64,23 +64,23 @@ struct cr_kernel {
   /* The result depends on the hints: plan again when they change. */
   bool follows_hints;
   /* It takes arguments that are read in layouts with gaps (views: a part of a larger array), if the
-   * hint says so. Others are given copies without gaps, and see hints without. */
+   * hint says so. Other kernels get copies without gaps, and hints without gaps. */
   bool views;
   /* ACCUMULATE arguments: the kernel adds to them when `accumulate` says so. Kernels without this
    * only overwrite; the dispatcher adds through a temporary. */
   bool can_accumulate;
-  /* Calls a library, which may fail where crema's kernels do not, mostly for lack of memory (see
-   * `ready` in the back-end table). When it cannot plan, a warning is logged and the next kernel is
-   * tried. */
+  /* Calls a library, which may fail for reasons that do not affect crema's kernels, mostly for lack
+   * of memory (see `ready` in the back-end table). When it cannot plan, a warning is logged and the
+   * next kernel is tried. */
   bool library;
   /* CREMA_E_UNSUPPORTED: the next kernel of the table is tried (not an error). Allocates
    * plan->state. May be NULL. */
   crema_status (*plan)(cr_plan *plan);
-  /* Makes and frees an execution of the plan, for kernels whose run() changes something; both NULL
-   * for others. All executions are closed before the plan is destroyed. */
+  /* Creates and frees an execution of the plan, for kernels whose run() changes state; both NULL
+   * for other kernels. All executions are closed before the plan is destroyed. */
   crema_status (*open)(const cr_plan *plan, void **execution);
   void (*close)(const cr_plan *plan, void *execution);
-  /* Allocates nothing; queues work on call->context. */
+  /* Allocates no memory; queues work on call->context. */
   crema_status (*run)(const cr_call *call);
   void (*destroy)(cr_plan *plan); /* may be NULL */
 };

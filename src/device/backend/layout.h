@@ -1,9 +1,9 @@
 /* Memory layouts that are private to a back end.
  *
- * A layout says how the values of one shape and element type lie in memory when a compute library
- * prefers another order than row-major (blocked channels, say). Layouts are interned by their
- * device: equal layouts are the same pointer, and a pointer lives as long as its device. NULL
- * stands for the plain layout. */
+ * A layout describes the order in memory of the values of one shape and element type, if a compute
+ * library prefers an order other than row-major, such as blocked channels. Layouts are interned by
+ * their device: equal layouts are the same pointer, and a pointer lives as long as its device. NULL
+ * means the plain layout. */
 #ifndef CR_DEVICE_LAYOUT_H
 #define CR_DEVICE_LAYOUT_H
 
@@ -16,8 +16,8 @@ typedef struct cr_layout {
   crema_dtype type;
   crema_shape shape;
   size_t bytes; /* memory it takes, padding included */
-  /* Other values lie between these: they are a part of a larger array (a view). Only a part of a
-   * tensor (memory/tensor.h) is held in such a layout. */
+  /* Other values are stored between these: they are a part of a larger array (a view). Only a part
+   * of a tensor (memory/tensor.h) is held in such a layout. */
   bool gaps;
   const struct cr_layout *packed; /* with gaps: the layout of the same order without; may be NULL */
   const void *detail;             /* the back end's own description */
@@ -29,15 +29,15 @@ typedef struct cr_format {
   const cr_layout *layout; /* NULL: plain */
 } cr_format;
 
-/* A part of an array of shape `whole`: the values of shape `shape` from index `at` of `axis` on.
- * All other extents are equal. */
+/* A part of an array of shape `whole`: the values of shape `shape`, starting at index `at` of
+ * `axis`. All other extents are equal. */
 typedef struct cr_part {
   crema_shape shape, whole;
   int axis;
   int64_t at;
 } cr_part;
 
-/* How a part of an array lies in the memory of the whole. */
+/* The layout of a part of an array in the memory of the whole. */
 typedef struct cr_part_place {
   cr_format format;
   size_t offset; /* in bytes, of the part's first value */

@@ -2,7 +2,7 @@
 
 #include "core/fail.h"
 
-/* Checks that the parts [first, last) together make up `whole` along u.axis. */
+/* Checks that the parts [first, last) together form `whole` along u.axis. */
 static crema_status check_parts(const cr_plan *plan, int whole, int first, int last) {
   const cr_split all = cr_op_split(plan->desc, whole, plan->desc->u.axis);
   int64_t channels = 0;

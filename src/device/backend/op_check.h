@@ -6,17 +6,17 @@
 
 #include "device/backend/kernel.h"
 
-/* The parts together make up the whole along u.axis. */
+/* The parts together form the whole along u.axis. */
 crema_status cr_check_concat(cr_plan *plan) CREMA_MUST_USE;
 crema_status cr_check_slice(cr_plan *plan) CREMA_MUST_USE;
 
-/* The window at u.offset lies inside the larger array. */
+/* The window at u.offset is inside the larger array. */
 crema_status cr_check_crop(cr_plan *plan) CREMA_MUST_USE;
 
-/* Axis a of the result is as long as axis u.order[a] of the source. */
+/* Axis a of the result has the extent of axis u.order[a] of the source. */
 crema_status cr_check_permute(cr_plan *plan) CREMA_MUST_USE;
 
-/* ARG_MAX is asked for no more values than there are. */
+/* ARG_MAX requests at most the number of existing values. */
 crema_status cr_check_arg_max(cr_plan *plan) CREMA_MUST_USE;
 
 /* The bias of GATHER_FWD, if there is one, has a value for each column. */
@@ -45,7 +45,7 @@ crema_status cr_check_recurrence(const cr_plan *plan, int state, int gates, int6
                                  int cont, int weights, int first) CREMA_MUST_USE;
 crema_status cr_check_lstm_unit(cr_plan *plan) CREMA_MUST_USE;
 
-/* Arguments `src` and `dst` have four axes, and as many samples and channels. */
+/* Arguments `src` and `dst` have four axes, and the same numbers of samples and channels. */
 crema_status cr_check_maps(const cr_plan *plan, int src, int dst) CREMA_MUST_USE;
 
 /* Whether the rule has a second history. */

@@ -18,7 +18,7 @@ typedef struct cr_window {
   int axes;
   int64_t kernel[CR_MAX_SPATIAL];
   int64_t stride[CR_MAX_SPATIAL];
-  int64_t pad[CR_MAX_SPATIAL];      /* before the first element; after the last as far as needed */
+  int64_t pad[CR_MAX_SPATIAL];      /* before the first element; after the last element as needed */
   int64_t dilation[CR_MAX_SPATIAL]; /* 1: dense */
 } cr_window;
 
@@ -89,7 +89,8 @@ typedef struct cr_ip_params {
 } cr_ip_params;
 
 /* Whether the gradient can be computed from the function's value, without the source: in place, the
- * source need not be kept. (ReLU reads the sign of its source, which its value has, too.) */
+ * source need not be kept. (ReLU reads the sign of its source, which is also the sign of its
+ * value.) */
 static inline bool cr_unary_by_value(cr_unary function) {
   return function == CR_UNARY_RELU || function == CR_UNARY_SIGMOID || function == CR_UNARY_TANH;
 }
@@ -111,7 +112,7 @@ typedef enum cr_update_rule {
   CR_UPDATE_DESCENT
 } cr_update_rule;
 
-/* The element type of an argument is its tensor's. A stored number n stands for scale * (n -
+/* The element type of an argument is its tensor's. A stored number n means scale * (n -
  * zero_point). Only SUM and kernels that say so look at these; 1 and 0: n itself. */
 typedef struct cr_op_arg {
   crema_shape shape; /* axes -1: an optional argument that is absent */
@@ -239,7 +240,7 @@ typedef enum cr_cost_kind { CR_COST_ELEMENTS, CR_COST_WINDOWS, CR_COST_MATRIX } 
 
 typedef struct cr_op_cost {
   cr_cost_kind kind;
-  int result, weights; /* indices of arguments; 0 where the kind has none */
+  int result, weights; /* indices of arguments; 0 if the kind has none */
 } cr_op_cost;
 
 /* The columns of ops.inc: lower-case name, argument letters, cost. */
@@ -264,7 +265,7 @@ typedef struct cr_op_use {
  * when there is no such argument. */
 cr_op_use cr_op_kind_use(cr_op_kind kind, int args, int arg);
 
-/* How few arguments an op of `kind` may have, and how many. */
+/* The minimum and the maximum number of arguments of an op of `kind`. */
 int cr_op_kind_arity(cr_op_kind kind, int *most);
 
 /* The number of elements of argument `arg`; 0 when it is absent. */
@@ -272,7 +273,7 @@ int64_t cr_op_arg_count(const cr_op_desc *desc, int arg);
 
 /* The post operations of an op; none for kinds that have none. */
 const cr_posts *cr_op_posts(const cr_op_desc *desc);
-/* Leaves the first `count` of them; an addend that nothing adds is absent then. */
+/* Keeps the first `count` of them; an addend without an addition is then absent. */
 void cr_op_keep_posts(cr_op_desc *desc, int count);
 
 int cr_posts_count(const cr_posts *posts);
@@ -283,7 +284,7 @@ bool cr_posts_append(cr_posts *posts, const cr_post *post);
 /* Where ops with post operations have their result and the argument of CR_POST_ADD. */
 enum { CR_ARG_RESULT = 3, CR_ARG_ADDEND = 4 };
 
-/* A shape seen as (outer, channels, inner), row-major. */
+/* A shape folded to (outer, channels, inner), row-major. */
 typedef struct cr_split {
   int64_t outer, channels, inner;
 } cr_split;

@@ -33,7 +33,7 @@ void cr_context_unlist(crema_context *context) {
   pthread_mutex_unlock(&device->lock);
 }
 
-/* With the device's lock held; NULL when the context is gone. */
+/* With the device's lock held; NULL if the context is destroyed. */
 static crema_context *find_context(crema_device *device, uint64_t id) {
   crema_context *context = device->contexts;
   while (context != NULL && context->id != id) context = context->next;

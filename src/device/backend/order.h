@@ -23,8 +23,7 @@ crema_status cr_context_failure(crema_device *device, uint64_t id) CREMA_MUST_US
 crema_status cr_context_busy(crema_context *context, bool *out) CREMA_MUST_USE;
 
 /* For the context called `id` on `device`: *busy says whether it has work that is not done; then
- * *event (made when NULL) marks the present end of its queue. A context that is gone is not busy.
- */
+ * *event (made when NULL) marks the present end of its queue. A destroyed context is not busy. */
 crema_status cr_context_mark(crema_device *device, uint64_t id, cr_native_event **event,
                              bool *busy) CREMA_MUST_USE;
 

@@ -119,7 +119,7 @@ static crema_status cpu_convert(crema_context *context, int64_t count, cr_format
   return status;
 }
 
-/* Work is done when the call that submits it returns, so an event only has to exist. */
+/* Work is complete when the call that submits it returns, so an event only needs to exist. */
 struct cr_native_event {
   crema_device *device;
 };

@@ -38,7 +38,7 @@ cr_block_report cr_block_report_read(void) {
   return total;
 }
 
-/* The link to the entry of an address, or to where it would be. With the lock held. */
+/* The link to the entry of an address, or to its place if it is missing. With the lock held. */
 static listed_block **find_entry(uintptr_t address) {
   /* Addresses are multiples of 64. */
   listed_block **link = &report.bucket[address / 64 % BUCKETS];

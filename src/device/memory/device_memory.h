@@ -1,4 +1,4 @@
-/* Device memory, from the device's pool where it has one. */
+/* Device memory, from the device's pool if it has one. */
 #ifndef CR_DEVICE_MEMORY_DEVICE_MEMORY_H
 #define CR_DEVICE_MEMORY_DEVICE_MEMORY_H
 
@@ -14,8 +14,8 @@ crema_status cr_device_alloc_for(crema_context *context, size_t bytes,
 /* Accepts no memory (address 0). The memory must not be in use by queued work. */
 void cr_device_free(crema_device *device, crema_devptr memory);
 
-/* As cr_device_free, but the memory may still be in use by work queued on the context called
- * `id` (0: by none); it is given to others when that work is done. */
+/* As cr_device_free, but work queued on the context `id` (0: none) may still use the memory. Other
+ * contexts get it after that work is complete. */
 void cr_device_free_after(crema_device *device, crema_devptr memory, uint64_t id);
 
 #endif

@@ -15,7 +15,8 @@
 #define ASAN_UNPOISON_MEMORY_REGION(address, bytes) ((void)(address), (void)(bytes))
 #endif
 
-/* Of addresses and sizes: a cache line on the host, the driver's alignment on a device. */
+/* The alignment of addresses and sizes: a cache line on the host, the driver's alignment on a
+ * device. */
 enum { HOST_ALIGNMENT = 64, DEVICE_ALIGNMENT = 256 };
 
 enum {
@@ -32,11 +33,11 @@ typedef struct heap_piece {
   size_t note;  /* its note; NO_NOTE: none */
 } heap_piece;
 
-/* A block that was asked for since the last rest. */
+/* A block that was requested after the last rest. */
 typedef struct note {
   size_t bytes;
   size_t from, to; /* the events at its begin and end, counted from the rest on */
-  size_t offset;   /* where the plan has it */
+  size_t offset;   /* its address in the plan */
 } note;
 
 typedef struct notes {
@@ -64,7 +65,7 @@ struct cr_heap {
   size_t events;
   size_t planned_bytes;
   bool noting;     /* there was memory for all notes so far */
-  bool follows;    /* so far the pass has asked for the planned blocks */
+  bool follows;    /* so far the pass has requested the planned blocks */
   uint64_t blocks; /* of cr_heap_stamp: the sum over all blocks in use */
   bool entered;    /* see cr_heap_enter */
 };
@@ -144,7 +145,7 @@ static size_t find_piece(const cr_heap *heap, uintptr_t address) {
   return low;
 }
 
-/* Whether `bytes` bytes at `address`, which lie in a region, are free. */
+/* Whether `bytes` bytes at `address`, in a region, are free. */
 static bool is_free(const cr_heap *heap, uintptr_t address, size_t bytes) {
   size_t next = find_piece(heap, address);
   if (next < heap->piece_count && heap->pieces[next].address < address + bytes) return false;
@@ -153,7 +154,7 @@ static bool is_free(const cr_heap *heap, uintptr_t address, size_t bytes) {
   return before->address + before->bytes <= address;
 }
 
-/* The smallest gap in which `bytes` fit; 0: none. */
+/* The smallest gap that fits `bytes`; 0: none. */
 static uintptr_t best_gap(const cr_heap *heap, size_t bytes) {
   uintptr_t best = 0;
   size_t best_bytes = 0;
@@ -180,7 +181,7 @@ static size_t note_begin(cr_heap *heap, size_t bytes) {
   return heap->now.count++;
 }
 
-/* Where the plan has the block that is requested now; 0: nowhere. */
+/* The planned address of the requested block; 0: not planned. */
 static uintptr_t planned_address(cr_heap *heap, size_t bytes) {
   const size_t number = heap->now.count;
   if (!heap->follows) return 0;
@@ -247,7 +248,7 @@ void cr_heap_rest(crema_context *context) {
   if (heap == NULL) return;
   pthread_mutex_lock(&heap->lock);
   if (heap->piece_count == 0) {
-    /* Whether the last pass asked for the planned blocks in their order, or for none. */
+    /* Whether the last pass requested the planned blocks in order, or none. */
     bool planned = heap->plan.count > 0 &&
                    (heap->now.count == 0 || (heap->follows && heap->now.count == heap->plan.count));
     if (!planned && heap->noting && heap->now.count > 0) planned = make_plan(heap);

@@ -2,10 +2,10 @@
  * clears the pages of new memory, which takes longer than many an op on them. A device driver waits
  * for all work before it takes memory back.
  *
- * A heap cuts blocks from regions. It notes which blocks a pass asks for and how long they live.
- * When all are back, cr_heap_rest plans a place for each, for a next pass that asks for the same
- * blocks, and makes one region of the size. Such a pass takes nothing from the system. A pass that
- * asks for other blocks gets them where they fit best.
+ * A heap cuts blocks from regions. It records the blocks that a pass requests, and their lifetimes.
+ * When all are returned, cr_heap_rest plans an address for each block, for a next pass with the
+ * same requests, and allocates one region of the required size. Such a pass allocates no memory
+ * from the system. A pass with other requests gets its blocks by best fit.
  *
  * The tensors that are used on a context share its heap (cr_heap_open). Any thread may free a
  * block, even after the context's end. On a device the next user of the memory comes later in the
@@ -33,11 +33,11 @@ void cr_heap_rest(crema_context *context);
  * places. 0 without a heap. */
 uint64_t cr_heap_stamp(const crema_context *context);
 
-/* Whether the address lies in the heap's memory. */
+/* Whether the address is in the heap's memory. */
 bool cr_heap_has(const crema_context *context, crema_devptr address);
 
-/* Until cr_heap_leave the caller may use the memory in which blocks of an earlier pass lay, and no
- * block is handed out. False when the heap's stamp differs, or is 0. */
+/* Until cr_heap_leave the caller may use the memory of an earlier pass's blocks, and the heap
+ * returns no block. False when the heap's stamp differs, or is 0. */
 bool cr_heap_enter(crema_context *context, uint64_t stamp);
 void cr_heap_leave(crema_context *context);
 

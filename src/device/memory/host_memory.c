@@ -12,7 +12,7 @@
 
 enum { ALIGNMENT = 64 };
 
-/* Blocks from this size on are aligned to large pages and ask for them. */
+/* Blocks of at least this size are aligned to large pages and request them. */
 #define HUGE_BYTES ((size_t)4 << 20)
 #define HUGE_PAGE ((size_t)2 << 20)
 
@@ -168,7 +168,7 @@ static void slab_free(void *user, void *memory) {
 
 static const crema_host_allocator slab_allocator = {slab_alloc, slab_free, NULL};
 
-/* Sanitizers check the bounds of blocks only when each comes from the system. */
+/* Sanitizers check the bounds of blocks only if each is allocated from the system. */
 #if defined(__SANITIZE_ADDRESS__)
 #define WATCHED 1
 #elif defined(__has_feature)
@@ -213,7 +213,7 @@ crema_status cr_host_alloc(size_t bytes, void **out) {
   if (allocator == &system_allocator && middling && !WATCHED) allocator = &slab_allocator;
   header *head = allocator->alloc(allocator->user, rounded, alignment);
   if (head == NULL && allocator == &slab_allocator) {
-    /* There may be memory for a block where there is none for a slab. */
+    /* There may be memory for a block even if there is none for a slab. */
     allocator = &system_allocator;
     head = allocator->alloc(allocator->user, rounded, alignment);
   }

@@ -1,4 +1,4 @@
-/* Host memory: aligned, and backed by large pages where that pays. */
+/* Host memory: aligned, and backed by large pages if that pays. */
 #ifndef CR_DEVICE_MEMORY_HOST_MEMORY_H
 #define CR_DEVICE_MEMORY_HOST_MEMORY_H
 

@@ -4,17 +4,17 @@
  * joining a group of NCCL's.
  *
  * Drivers may deadlock when memory is allocated or freed while another thread launches a
- * collective. A thread that asks a driver for memory holds the lock shared; one that launches a
- * collective holds it exclusively. */
+ * collective. A thread that requests memory from a driver holds the lock shared. A thread that
+ * launches a collective holds it exclusively. */
 #ifndef CR_DEVICE_MEMORY_LOCK_H
 #define CR_DEVICE_MEMORY_LOCK_H
 
 void cr_memory_lock_shared(void);
 void cr_memory_unlock_shared(void);
 
-/* Around the launch of a collective on all devices of the process, by one thread or several; these
- * must not ask for memory meanwhile. Waits for allocations in progress; later ones wait until
- * cr_collective_end. */
+/* Around the launch of a collective on all devices of the process, by one thread or several. These
+ * threads must not request memory in between. Waits for allocations in progress; later allocations
+ * wait until cr_collective_end. */
 void cr_collective_begin(void);
 void cr_collective_end(void);
 

@@ -62,7 +62,7 @@ static const cr_numa_system real_system = {system_nodes, system_current, system_
                                            system_bind};
 
 static struct {
-  const cr_numa_system *_Atomic system; /* NULL: not asked yet */
+  const cr_numa_system *_Atomic system; /* NULL: not queried */
   atomic_int on;                        /* below 0: as the environment says */
 } numa = {.on = -1};
 

@@ -10,11 +10,11 @@
 
 /* Questions to the system; replaced in tests. */
 typedef struct cr_numa_system {
-  /* The number of nodes; 1 where the system has no such notion. */
+  /* The number of nodes; 1 if the system has no nodes. */
   int (*nodes)(void);
   /* The node of the calling thread's processor; -1: unknown. */
   int (*current)(void);
-  /* The node that an address lies on; -1: unknown. */
+  /* The node of an address; -1: unknown. */
   int (*node_of)(const void *memory);
   /* Binds the whole pages low .. low + bytes to a node and moves them there; 0 or an errno. */
   int (*bind)(void *low, size_t bytes, int node);

@@ -417,7 +417,7 @@ crema_status cr_pool_alloc(cr_pool *pool, size_t bytes, uint64_t user, crema_dev
   return CREMA_OK;
 }
 
-/* Remembers the position in the queue of context `user` after which the block is idle. */
+/* Records the position in the queue of context `user` after which the block is idle. */
 static crema_status mark_freed(cr_pool *pool, pool_block *b, uint64_t user) {
   /* Work of an earlier user of the block may still be pending. */
   if (user == 0) return CREMA_OK;
@@ -465,7 +465,7 @@ cr_pool_info cr_pool_describe(cr_pool *pool) {
   cr_pool_info info = {.driver_allocs = atomic_load(&pool->driver_allocs),
                        .driver_queries = atomic_load(&pool->driver_queries),
                        .flushes = atomic_load(&pool->flushes)};
-  /* All locks at once, because a block may come in one shard and go in another. */
+  /* All locks at once, because a block may be allocated in one shard and freed in another. */
   for (int i = 0; i < SHARDS; ++i) pthread_mutex_lock(&pool->shard[i].lock);
   for (int i = 0; i < SHARDS; ++i) {
     const shard *s = &pool->shard[i];

@@ -1,10 +1,10 @@
 /* The caching allocator of a device's memory.
  *
- * Small and middle-sized requests are rounded up to bins; a freed block goes back to its bin and
- * serves the next request of that size without asking the driver. A block that is freed while
- * queued work still uses it is given to the same context at once and to others when that work is
- * done. When the driver has no memory left, all idle blocks go back to it and the request is tried
- * once more. Any thread may allocate and free. */
+ * Small and medium requests are rounded up to bins. A freed block returns to its bin and serves the
+ * next request of that size without a driver call. A block that is freed while queued work still
+ * uses it can serve the same context immediately. Other contexts get it after that work is
+ * complete. If the driver has no memory left, all idle blocks are returned to it and the request is
+ * retried once. Any thread may allocate and free. */
 #ifndef CR_DEVICE_POOL_H
 #define CR_DEVICE_POOL_H
 
@@ -25,7 +25,7 @@ typedef struct cr_pool_options {
   size_t max_idle_bytes; /* SIZE_MAX: no limit */
   bool one_stream;
   bool print_events; /* log the driver's allocations and releases (DEBUG_GPU_MEM) */
-  double threshold;  /* share of the total below which free memory is asked for again */
+  double threshold;  /* fraction of the total below which the free memory is queried again */
 } cr_pool_options;
 
 cr_pool_options cr_pool_options_for(cr_pool_mode mode);
@@ -33,7 +33,7 @@ cr_pool_options cr_pool_options_for(cr_pool_mode mode);
 /* "" and "none", "bins", "cub", "thc". Errors: CREMA_E_UNKNOWN_NAME for all others. */
 crema_status cr_pool_mode_parse(const char *text, cr_pool_mode *out) CREMA_MUST_USE;
 
-/* The mode of pools made from now on for devices. Errors: CREMA_E_STATE once a device has been
+/* The mode of pools that are created afterwards. Errors: CREMA_E_STATE once a device has been
  * opened with another mode. */
 crema_status cr_pool_set_mode(cr_pool_mode mode) CREMA_MUST_USE;
 cr_pool_mode cr_pool_current_mode(void);
@@ -64,13 +64,13 @@ typedef struct cr_pool_info {
   size_t peak_bytes;              /* most ever held, live and idle together */
   uint64_t cached;                /* requests served without the driver */
   uint64_t driver_allocs;
-  uint64_t driver_queries; /* times the driver was asked for its free memory */
+  uint64_t driver_queries; /* number of queries of the driver's free memory */
   uint64_t flushes;        /* times that a request failed and idle blocks were released */
 } cr_pool_info;
 cr_pool_info cr_pool_describe(cr_pool *pool);
 
 /* Memory that could be allocated: the running estimate of the driver's free memory, plus idle
- * blocks. With `refresh` the driver is asked first. */
+ * blocks. With `refresh` the driver is queried first. */
 crema_status cr_pool_memory(cr_pool *pool, bool refresh, size_t *free_bytes,
                             size_t *total_bytes) CREMA_MUST_USE;
 

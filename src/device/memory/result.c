@@ -37,7 +37,7 @@ crema_status cr_context_read_result(crema_context *context, double *out) {
 
 void cr_context_result_free(crema_context *context) {
   if (context->result == NULL) return;
-  /* The block is in the report, if there is one: nothing else frees it. */
+  /* The block is in the report, if any, because no other code frees it. */
   (void)cr_block_free(&context->result->block);
   free(context->result);
   context->result = NULL;

@@ -5,7 +5,7 @@
 #include "device/backend/backend.h"
 
 /* Room for a double in host memory, by the address at which the context's device reaches it: no
- * copy is needed. It is made when first needed and lasts as long as the context. For devices with
+ * copy is needed. It is created at its first use and lives as long as the context. For devices with
  * their own memory. */
 crema_status cr_context_result(crema_context *context, crema_devptr *out) CREMA_MUST_USE;
 

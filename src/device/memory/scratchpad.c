@@ -46,8 +46,8 @@ static crema_status hold_scratchpad(crema_context *context) {
   if (fresh == NULL) return cr_fail_memory(sizeof *fresh, "a scratchpad");
   cr_scratchpad_leave(context);
   pthread_mutex_lock(&device->lock);
-  /* The thread of an entry may have ended and its id belong to a new thread, which then takes over
-   * the unused entry. */
+  /* The thread of an entry may have ended, and a new thread may have its id. The new thread then
+   * adopts the unused entry. */
   cr_scratchpad **link = &device->scratchpads;
   while (*link != NULL && !pthread_equal((*link)->thread, self)) link = &(*link)->next;
   if (*link == NULL) {
@@ -73,7 +73,7 @@ static crema_status grow(crema_context *context, size_t bytes) {
   cr_scratchpad *scratchpad = context->scratchpad;
   cr_workspace *w = &scratchpad->workspace;
   crema_devptr memory = {0};
-  /* Queued work may still use the old block: the new one comes first if there is room for both. */
+  /* Queued work may still use the old block, so the new block is allocated first if both fit. */
   crema_status status = cr_device_alloc_for(context, bytes, &memory);
   if (status == CREMA_E_NO_MEMORY && w->bytes > 0) {
     CR_TRY(wait_idle(context));

@@ -29,10 +29,10 @@ typedef struct cr_algorithm {
   size_t bytes; /* of scratchpad */
 } cr_algorithm;
 
-/* The id of the fastest algorithm whose scratchpad fits (cr_workspace_budget); if two are equally
- * fast, the one with less memory. The scratchpad then has that size. When the device has less
- * memory than it says, an algorithm with less is chosen. Errors: CREMA_E_UNSUPPORTED when none
- * fits. */
+/* The id of the fastest algorithm whose scratchpad fits (cr_workspace_budget). If two are equally
+ * fast, it is the algorithm with less memory. The scratchpad then has that size. When the device
+ * has less memory than it says, an algorithm with less is chosen. Errors: CREMA_E_UNSUPPORTED when
+ * none fits. */
 crema_status cr_context_choose(crema_context *context, const cr_algorithm *table, int count,
                                int *id) CREMA_MUST_USE;
 

@@ -4,8 +4,8 @@
 
 #include "device/backend/backend.h"
 
-/* Turns counting on or off. Blocks allocated while it is off are not counted, and their release
- * changes nothing. Turning it off clears all totals. */
+/* Turns counting on or off. Blocks allocated while it is off are not counted, and their release has
+ * no effect. Turning it off clears all totals. */
 void cr_tracking_enable(bool on);
 bool cr_tracking_enabled(void);
 

@@ -6,7 +6,7 @@
 
 #include "device/backend/backend.h"
 
-/* Zero-initialise but for `device`. One thread at a time; others may read `bytes`. */
+/* Zero-initialise but for `device`. One thread at a time; other threads may read `bytes`. */
 typedef struct cr_workspace {
   crema_device *device;
   crema_devptr memory;
@@ -14,7 +14,7 @@ typedef struct cr_workspace {
 } cr_workspace;
 
 /* Makes the workspace at least `bytes` large; a no-op if it is. The old memory is released first,
- * so that both need not fit; on failure nothing is left. The memory must be idle. Errors:
+ * so that both need not fit. After a failure there is no memory. The memory must be idle. Errors:
  * CREMA_E_NO_MEMORY. */
 crema_status cr_workspace_reserve(cr_workspace *workspace, size_t bytes) CREMA_MUST_USE;
 

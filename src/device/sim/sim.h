@@ -1,7 +1,7 @@
 /* Simulated accelerators: everything that is true of an accelerator except speed.
  *
  * Host code cannot dereference their memory (an attempt faults). Their streams run on separate
- * threads, or step by step for a test; copies take as long as the link allows; faults happen on
+ * threads, or step by step for a test. Copies take the time of the link, and faults happen on
  * request. Every kernel of the CPU runs on the simulated memory.
  *
  * The library starts the simulation when the environment variable CREMA_SIM says so
@@ -58,7 +58,7 @@ typedef struct cr_sim_options {
   bool peer[CR_SIM_MAX_DEVICES][CR_SIM_MAX_DEVICES]; /* [a][b]: a can read b */
   size_t driver_memory;       /* the total that the driver reports; 0: `memory` */
   crema_status count_failure; /* of asking for the number of devices; CREMA_OK: none */
-  int library_version;        /* of the pretended DNN library; 0: the one that is expected */
+  int library_version;        /* version of the simulated DNN library; 0: the expected version */
   /* The kernels that the devices run, on host memory; NULL: the CPU's. */
   const cr_kernel *const *kernels;
 } cr_sim_options;
@@ -130,8 +130,8 @@ typedef enum cr_sim_mistake {
 } cr_sim_mistake;
 void cr_sim_break(cr_sim_mistake mistake);
 
-/* As in a process that is about to end and whose driver has been unloaded already: every call fails
- * with CREMA_E_CLOSED, and freeing does nothing. Off again when the simulation is stopped. */
+/* Simulates a process that is about to end and whose driver is unloaded: every call fails with
+ * CREMA_E_CLOSED, and freeing does nothing. Off again when the simulation is stopped. */
 void cr_sim_set_unloading(bool on);
 
 /* Takes memory away from a device, as another process would. */

@@ -136,8 +136,8 @@ static crema_status translate(const sim_stream *stream, crema_devptr memory, siz
   return CREMA_OK;
 }
 
-/* Records that argument `i` is used: its segments, where the kernel is to keep to these; the
- * results of sums over them are another array. With the lock held. */
+/* Records the use of argument `i`: only its segments, if the kernel must not access other values.
+ * The results of sums over segments are a different array. With the lock held. */
 static void note_use(sim_stream *stream, const sim_kernel_call *queued, int i, crema_devptr memory,
                      bool write) {
   const size_t size = crema_dtype_size(queued->plan->inner.format[i].type);

@@ -88,7 +88,7 @@ crema_status cr_sim_enter_device(const crema_device *device, int *before) {
   return CREMA_OK;
 }
 
-/* Where none was ever set, as under CUDA, there is nothing to return to. */
+/* If none was ever set, as under CUDA, there is nothing to restore. */
 void cr_sim_leave_device(int before) {
   crema_status status = before < 0 ? CREMA_OK : choose_device(before);
   if (status != CREMA_OK && status != CREMA_E_CLOSED) {

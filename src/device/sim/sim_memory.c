@@ -71,8 +71,7 @@ bool cr_sim_peek(crema_devptr memory, void *out, size_t bytes) {
   return from != NULL;
 }
 
-/* The first gap of `bytes` bytes; its position in the list goes to *at. False when there is none.
- */
+/* The first gap of `bytes` bytes; *at is its position in the list. False when there is none. */
 static bool find_gap(const sim_device *device, size_t bytes, size_t *at, size_t *offset) {
   size_t end = 0;
   for (size_t i = 0; i <= device->blocks; ++i) {

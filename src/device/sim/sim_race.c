@@ -10,7 +10,7 @@ static bool overlap(const sim_access *a, uintptr_t low, uintptr_t high) {
   return a->low < high && low < a->high;
 }
 
-/* Drops accesses that the host knows to be over: later work comes after them. */
+/* Drops accesses that the host knows to be complete, because later work is ordered after them. */
 static void drop_done(sim_world *w) {
   size_t kept = 0;
   for (size_t i = 0; i < w->accesses; ++i) {

@@ -84,8 +84,8 @@ static void pause_shortly(void) {
 #endif
 }
 
-/* A host that queues one small task after the other comes back within microseconds. One that does
- * not is not waited for: the processors have other streams to run. Without the lock. */
+/* A host that queues small tasks one by one returns within microseconds. One that does not is not
+ * waited for: the processors have other streams to run. Without the lock. */
 static void spin_while_empty(sim_stream *stream) {
   if (stream->patience == 0 && ++stream->spins_skipped % TRY_EVERY != 0) return;
   for (int i = 0; i < SPINS; ++i) {
@@ -123,7 +123,7 @@ static crema_status work(void *arg) {
   return CREMA_OK;
 }
 
-/* Stepped streams: runs one task that brings `stream` forward, on whatever stream that is. */
+/* Stepped streams: runs one task, on any stream, that lets `stream` advance. */
 static void push_forward(sim_stream *stream) {
   sim_task *task = runnable(stream);
   for (size_t depth = 0; task == NULL && depth <= cr_sim_world.streams; ++depth) {
@@ -139,9 +139,8 @@ static void push_forward(sim_stream *stream) {
   }
 }
 
-/* A waiting host does the next copy or fill itself if it has not begun, because the stream's thread
- * would have to be woken. Kernels are left to that thread, whose helpers are warm. With the lock
- * held. */
+/* A waiting host does the next copy or fill itself if it has not begun, which saves waking the
+ * stream's thread. Kernels are left to that thread, whose helpers are warm. With the lock held. */
 static bool help(sim_stream *stream) {
   sim_task *task = runnable(stream);
   if (task == NULL || task->kind == SIM_TASK_KERNEL || task->kind == SIM_TASK_CONVERT) return false;
@@ -436,7 +435,7 @@ crema_status cr_sim_event_wait(crema_context *context, cr_native_event *event) {
   return status;
 }
 
-/* The failure of work that comes before the event; it stays pending for the context. */
+/* The failure of work before the event; it stays pending for the context. */
 static crema_status failure_before(const cr_native_event *event) {
   const sim_stream *stream = event->stream;
   if (stream->failure == CREMA_OK || stream->failure_number > event->number) return CREMA_OK;

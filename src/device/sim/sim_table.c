@@ -1,4 +1,4 @@
-/* The simulation as a whole: options, start and stop, the back-end table. */
+/* The entry points of the simulation: options, start and stop, the back-end table. */
 #include "device/sim/sim.h"
 
 #include <math.h>
@@ -228,7 +228,7 @@ crema_status cr_sim_begin_from(const char *text) {
   return cr_sim_begin(&options);
 }
 
-/* The environment may ask for a simulation; looked at once, at the first question for devices. */
+/* The environment may request a simulation; it is read once, at the first query for devices. */
 static pthread_once_t environment_once = PTHREAD_ONCE_INIT;
 
 static void start_from_environment(void) {
@@ -316,7 +316,7 @@ static crema_status sim_enable_peer(crema_device *device, crema_device *peer) {
   return status;
 }
 
-/* Kernels run on the stream's thread, which enters and leaves by itself (sim_kernel.c). */
+/* Kernels run on the stream's thread, which enters and leaves them itself (sim_kernel.c). */
 static const cr_host_scheduler scheduler = {.threads = cr_cpu_threads_of};
 
 const cr_backend cr_backend_sim = {

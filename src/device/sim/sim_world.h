@@ -14,7 +14,7 @@
 /* Streams that the race checker distinguishes. */
 enum { SIM_CLOCKS = 64, SIM_ARGS = 12 };
 
-/* How far each stream is known to have come, from some point of view. */
+/* The progress of each stream that an observer knows. */
 typedef struct sim_clock {
   uint64_t done[SIM_CLOCKS];
 } sim_clock;
@@ -107,7 +107,7 @@ struct sim_stream {
   sim_device *device;
   bool open;
   uint64_t context;       /* id of the context */
-  crema_context cpu;      /* where the work is really done */
+  crema_context cpu;      /* the device that does the work */
   cr_thread *worker;      /* NULL when stepped */
   pthread_cond_t arrived; /* for the worker */
   bool stop;
@@ -120,7 +120,7 @@ struct sim_stream {
   pthread_cond_t progress;   /* a task that a thread waits for is done */
   uint64_t awaited;          /* the first one; UINT64_MAX: none */
   bool running;
-  /* The worker's remaining patience, and how many spins it has skipped. */
+  /* The worker's remaining patience, and the number of spins that it has skipped. */
   int patience;
   unsigned spins_skipped;
   crema_status failure; /* of the first task that failed since the last finish */
@@ -151,7 +151,7 @@ typedef struct sim_world {
   cr_sim_mistake mistake;
   cr_sim_options options;
   sim_device device[CR_SIM_MAX_DEVICES];
-  /* Device addresses lie in `addresses`, which cannot be read or written; the bytes are at the same
+  /* Device addresses are in `addresses`, which cannot be read or written. The bytes are at the same
    * offset of `bytes`. */
   char *addresses, *bytes;
   size_t span; /* of one device */

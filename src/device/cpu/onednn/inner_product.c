@@ -56,7 +56,7 @@ fail:
  * ResNet-50). */
 enum { PRODUCT_ROWS = 4 };
 
-/* The arguments as the product sees them: weights (K,N), bias (1,N). */
+/* The arguments of the product: weights (K,N), bias (1,N). */
 static crema_status see_as_product(const cr_plan *plan, cr_dnnl_operands *p) {
   const cr_op_desc *desc = plan->desc;
   const int64_t rows = desc->arg[0].shape.dim[0];

@@ -48,7 +48,7 @@ static crema_status plan_conv(cr_plan *plan) {
   return create(plan, pd);
 }
 
-/* The weights (N,K) have the source's axes for K, so that the source may lie in any order. */
+/* The weights (N,K) have the source's axes for K, so that the source may have any order. */
 static crema_status product_open(const cr_plan *plan, cr_dnnl_operands *p) {
   const cr_op_arg *arg = plan->desc->arg;
   const crema_shape *src = &arg[0].shape;

@@ -18,7 +18,7 @@ typedef struct layout_node {
   cr_md md;
   bool opaque;
   cr_dnnl_order order;
-  const cr_layout *_Atomic in_type[TYPES]; /* of the same order; NULL: not asked for yet */
+  const cr_layout *_Atomic in_type[TYPES]; /* of the same order; NULL: not requested yet */
   struct layout_node *next;
 } layout_node;
 

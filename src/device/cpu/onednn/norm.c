@@ -4,7 +4,7 @@
 #include "device/cpu/kernels/fast_rows.h"
 #include "device/cpu/onednn/primitive.h"
 
-/* oneDNN's code for plain memory takes several times as long as crema's kernels. */
+/* oneDNN's code for plain memory is several times slower than crema's kernels. */
 static crema_status check_held(const cr_plan *plan) {
   CR_TRY(cr_dnnl_check_sample(plan, 0));
   if (plan->hint[0].layout != NULL) return CREMA_OK;
@@ -153,14 +153,13 @@ done:
                                       {5, DNNL_ARG_SCALE, CR_DNNL_AS_IS},
                                       {6, DNNL_ARG_DIFF_SCALE, CR_DNNL_AS_IS},
                                       {7, DNNL_ARG_DIFF_SHIFT, CR_DNNL_AS_IS},
-                                      /* Release 2 wants it, too, but does not read it. */
+                                      /* Release 2 also requires it but does not read it. */
                                       {5, DNNL_ARG_SHIFT, CR_DNNL_AS_IS}};
   const int binds = is_given(plan, 7) ? 9 : is_given(plan, 5) ? 7 : 5;
   return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, binds) : status;
 }
 
-/* The matrix (outer, C) of argument `arg`; oneDNN is fast only when nothing lies behind the
- * axis. */
+/* The matrix (outer, C) of argument `arg`; oneDNN is fast only if the axis is the last. */
 static crema_status softmax_md(const cr_plan *plan, int arg, cr_md *out) {
   const crema_shape *shape = &plan->desc->arg[arg].shape;
   crema_dtype type = CREMA_F32;

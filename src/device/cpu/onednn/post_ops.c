@@ -4,7 +4,7 @@
 #include "core/fail.h"
 #include "device/cpu/onednn/primitive.h"
 
-/* scale x + shift; nothing if that is x. */
+/* scale x + shift; no post operation if that is x. */
 static dnnl_status_t append_linear(dnnl_post_ops_t ops, double scale, double shift) {
   if (scale == 1 && shift == 0) return dnnl_success;
   return cr_post_ops_append_eltwise(ops, dnnl_eltwise_linear, (float)scale, (float)shift);
@@ -42,8 +42,8 @@ static dnnl_status_t append_unary(dnnl_post_ops_t ops, const cr_post *p) {
   return dnnl_unimplemented;
 }
 
-/* True if a function comes twice with other parameters, which 2.6 mixes up: [ReLU of slope 0.25,
- * sum, ReLU] gets the first slope in both places. */
+/* True if a function occurs twice with different parameters, which 2.6 confuses: [ReLU of slope
+ * 0.25, sum, ReLU] gets the first slope in both places. */
 static bool repeats_function(const cr_posts *posts, int count) {
   for (int i = 0; i < count; ++i) {
     for (int j = 0; j < i; ++j) {

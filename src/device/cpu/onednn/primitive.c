@@ -16,7 +16,7 @@ typedef struct prim {
 
 typedef struct execution {
   dnnl_stream_t stream;
-  uintptr_t address[MAX_SLOTS]; /* where the memory object points now */
+  uintptr_t address[MAX_SLOTS]; /* the current address of the memory object */
   dnnl_exec_arg_t exec[MAX_SLOTS];
 } execution;
 
@@ -26,7 +26,7 @@ static void add_slot(prim *p, int arg, int id) {
   ++p->slots;
 }
 
-/* Which format argument `arg` takes when the primitive sees it as `md`. */
+/* The format of argument `arg` for the primitive's descriptor `md`. */
 static crema_status choose_format(cr_plan *plan, cr_const_md md, const cr_dnnl_bind *bind) {
   cr_format *format = &plan->format[bind->arg];
   const cr_op_arg *arg = &plan->desc->arg[bind->arg];

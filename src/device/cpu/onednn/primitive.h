@@ -11,9 +11,10 @@
 #include "device/cpu/onednn/layout.h"
 
 typedef enum cr_dnnl_how {
-  CR_DNNL_FORMAT, /* in the layout that the primitive asks for */
-  CR_DNNL_AS_IS, /* plain memory, which the primitive may see in other axes (a transposed matrix) */
-  CR_DNNL_NOTES  /* the library's own data, which only the library reads */
+  CR_DNNL_FORMAT, /* in the layout that the primitive requests */
+  CR_DNNL_AS_IS,  /* plain memory, which the primitive may interpret with other axes (a transposed
+                     matrix) */
+  CR_DNNL_NOTES   /* the library's own data, which only the library reads */
 } cr_dnnl_how;
 
 /* As cr_dnnl_bind.arg: the op's factors per channel. */

@@ -6,7 +6,7 @@
 #include "core/fail.h"
 #include "device/cpu/kernels/ref.h"
 
-/* Where the values of one side lie. */
+/* The addresses of the values of one side. */
 typedef struct where {
   cr_md_view view;
   dnnl_dims_t row_major; /* the strides of a side without a layout */
@@ -61,7 +61,7 @@ static void move_row(const crema_shape *shape, size_t size, int64_t row, const w
 /* Values of 16 bits in blocks of channels or channels-last. */
 typedef struct halves {
   int64_t batch, channels, inner;
-  int64_t width; /* channels that lie side by side */
+  int64_t width; /* channels that are adjacent */
 } halves;
 
 /* The plane of one sample's `width` channels from `first` on: (inner, width) <-> (channels, inner).
@@ -86,8 +86,8 @@ static void move_plane(const halves *h, int64_t first, const uint16_t *src, uint
   }
 }
 
-/* Positions of one sample, all channels: between two formats in which channels lie side by side, in
- * runs that both have. */
+/* Positions of one sample, all channels: between two formats with adjacent channels, in runs that
+ * both formats have. */
 static void move_runs(const halves *from, const halves *to, int64_t at, int64_t end,
                       const uint16_t *src, uint16_t *dst) {
   const int64_t channels = to->channels, inner = to->inner;
@@ -135,7 +135,7 @@ static void move_planes(const halves *h, const uint16_t *src, uint16_t *dst, boo
   }
 }
 
-/* False for a layout in which the channels do not lie side by side. */
+/* False for a layout in which the channels are not adjacent. */
 static bool describe(const crema_shape *shape, const cr_layout *layout, halves *out) {
   const cr_dnnl_order order = cr_dnnl_layout_order(layout);
   if (order.kind != CR_DNNL_BLOCKED && order.kind != CR_DNNL_LAST) return false;
@@ -146,7 +146,7 @@ static bool describe(const crema_shape *shape, const cr_layout *layout, halves *
   return true;
 }
 
-/* False when the formats are others. */
+/* False for other formats. */
 static bool move_halves(const crema_shape *shape, size_t size, cr_dnnl_side to, cr_dnnl_side from) {
   const uint16_t *src = (const uint16_t *)(const void *)from.memory;
   uint16_t *dst = (uint16_t *)(void *)to.memory;

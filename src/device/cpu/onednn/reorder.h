@@ -17,7 +17,7 @@ crema_status cr_dnnl_move(const crema_shape *shape, size_t size, cr_dnnl_side to
                           cr_dnnl_side from) CREMA_MUST_USE;
 
 /* The same between a channels-last view and the layout without gaps of that order, values as they
- * are. False, and nothing is done, for other layouts. */
+ * are. Returns false and does nothing for other layouts. */
 bool cr_dnnl_move_view(const crema_shape *shape, size_t size, cr_dnnl_side to, cr_dnnl_side from);
 
 /* The same from row-major memory of three channels to channels-last memory, for values of 4 bytes

@@ -7,8 +7,8 @@
 #include "device/cpu/threads/omp_team.h"
 #include "device/cpu/threads/waiting.h"
 
-/* Multiply-adds that take as long as waking a thread and waiting for its end; and how many of them
- * an element of an op bound by memory counts for. */
+/* The number of multiply-adds that take the time of waking a thread and waiting for its end, and
+ * the number that an element of a memory-bound op counts for. */
 static const double GRAIN = 2e5, ELEMENT = 12;
 
 static double work_of(const cr_op_desc *desc) {

@@ -12,10 +12,10 @@ int cr_cpu_threads_for(const cr_op_desc *desc, int most);
 int cr_cpu_threads_of(const crema_context *context);
 
 /* Limits the calling thread's parallel regions while `plan` is made or run. Waking and joining
- * threads takes longer than a small op. On shared processors it can cost a whole time slice. The
- * number is fixed when the plan is made, because a library partitions its work then.
- * Until cr_cpu_leave none of these threads receives signals (core/signals.h). Returns the number
- * that cr_cpu_leave restores; 0: nothing was changed. */
+ * threads takes longer than a small op. On shared processors it can cost a full time slice. The
+ * number is fixed when the plan is made, because a library partitions its work then. Until
+ * cr_cpu_leave none of these threads receives signals (core/signals.h). Returns the number that
+ * cr_cpu_leave restores; 0: no change. */
 int cr_cpu_enter_plan(cr_plan *plan);
 int cr_cpu_enter_run(const cr_plan *plan);
 void cr_cpu_leave(int before);

@@ -36,7 +36,7 @@ static struct {
   _Atomic bool calm;
 } waiting = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* A thread that left its last op longer ago, in seconds, did other work meanwhile. */
+/* A thread that left its last op longer ago than this, in seconds, did other work in between. */
 static const double PAUSE = 0.02;
 
 /* The calling thread's last look; 0: none. */
@@ -66,8 +66,8 @@ static crema_status sleep_with_team(void *arg) {
   return cr_queue_pop(waiting.never, NULL, &item);
 }
 
-/* If this fails, only time is lost. It does nothing if more threads would sleep than work, and
- * where memory is limited, which the stacks would take. */
+/* If this fails, only time is lost. It does nothing if more threads would sleep than work, or if
+ * memory is limited, because the stacks would take it. */
 static void become_calm(void) {
   /* With the caller's team and the sleeping thread, one more than there are processors. */
   int sleepers = omp_get_num_procs() - omp_get_max_threads() + 2;

@@ -12,8 +12,8 @@
  *
  * The library spins a few microseconds only while it manages more threads than processors. In these
  * two cases crema keeps a sleeping thread that has started a team of OpenMP threads, which makes it
- * so. It does nothing if the environment says how to wait (OMP_WAIT_POLICY, GOMP_SPINCOUNT), if
- * only one thread works, or if more threads would have to sleep than work. */
+ * so. It does nothing if the environment sets the way to wait (OMP_WAIT_POLICY, GOMP_SPINCOUNT), if
+ * only one thread works, or if more threads would sleep than work. */
 
 /* An op is about to be planned: no spinning for the next moments. */
 void cr_cpu_waiting_planned(void);
