@@ -1,6 +1,7 @@
-/* Convolution by cuDNN 9, over one to three spatial axes (one is seen as two, of extent 1).
- * Execution plans come from cuDNN's heuristics, of deterministic engines only; full f32 arithmetic.
- * Halves are multiplied by tensor cores, which loses nothing, and added up in f32. */
+/* Convolution by cuDNN 9, over one to three spatial axes (one axis is treated as two, with an
+ * extent of 1). Execution plans come from cuDNN's heuristics, of deterministic engines only; full
+ * f32 arithmetic. FP16 values are multiplied by tensor cores, which is exact, and accumulated in
+ * f32. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -29,7 +30,7 @@ typedef struct cudnn_conv_state {
   /* Held while a plan is run: cuDNN does not promise that threads may share one. */
   pthread_mutex_t lock;
   size_t dnn_bytes; /* cuDNN's scratchpad comes first */
-  /* Then weights' gradients that are added to others, or a source's gradient that is spread. */
+  /* Then weights' gradients that are accumulated, or a source's gradient that is spread. */
   size_t made_bytes;
   size_t bias_bytes; /* then the scratchpad of the bias' gradient, or of post operations */
   cr_split bias;     /* dst as (N, O, positions) */
@@ -37,8 +38,8 @@ typedef struct cudnn_conv_state {
   cr_hd_slide slide; /* then */
 } cudnn_conv_state;
 
-/* Extents of a shape, with an axis of extent 1 put in when there is only one spatial axis. Errors:
- * CREMA_E_UNSUPPORTED beyond what cuDNN's kernels count in an int. */
+/* Extents of a shape, with an inserted axis of extent 1 if there is only one spatial axis. Errors:
+ * CREMA_E_UNSUPPORTED for extents beyond the int range of cuDNN's kernels. */
 static crema_status extents(const crema_shape *shape, int *count, int64_t *dim) {
   int axes = 0;
   int64_t values = 1;
@@ -57,8 +58,8 @@ static crema_status extents(const crema_shape *shape, int *count, int64_t *dim) 
   return CREMA_OK;
 }
 
-/* The weights may have been given another shape of the same count, so theirs is made from the
- * window. */
+/* The weights may have another shape of the same count, so their shape is derived from the window.
+ */
 static crema_status describe(cr_cudnn_conv *conv, const cr_conv_params *params,
                              const crema_shape *in, const crema_shape *out) {
   const cr_window *w = &params->window;
@@ -83,7 +84,7 @@ static crema_status describe(cr_cudnn_conv *conv, const cr_conv_params *params,
 }
 
 /* The fastest plan whose scratchpad fits the device's memory. cuDNN lists the fastest first without
- * a time: the index in its list stands for the time. */
+ * a time, so the index in its list represents the time. */
 static crema_status choose(const cudnn_conv_state *s, crema_context *context, cr_cudnn_plans *found,
                            cr_cudnn_plan *out) {
   cr_algorithm table[CR_CUDNN_PLANS];
@@ -114,8 +115,7 @@ static crema_status choose_wide(cudnn_conv_state *s, crema_context *context, cud
   return choose(s, context, &found, &s->wide);
 }
 
-/* The first plan that works with the memory of the other one, if there is one: it is hardly ever
- * run. */
+/* The first plan that works with the memory of the other plan, if any, because it rarely runs. */
 static crema_status choose_narrow(cudnn_conv_state *s, crema_context *context,
                                   cudnnHandle_t handle) {
   cr_cudnn_wish wish = {.alignment = (int64_t)crema_dtype_size(s->conv.type),
@@ -148,8 +148,7 @@ static void log_choice(const cudnn_conv_state *s) {
                s->narrow.plan == NULL ? -1 : s->narrow.engine, s->narrow.bytes);
 }
 
-/* Without a plan for unaligned addresses the other one is good enough nearly always, whatever the
- * reason. */
+/* Without a plan for unaligned addresses the other plan nearly always suffices, for any reason. */
 static crema_status choose_both(cudnn_conv_state *s, crema_context *context, cudnnHandle_t handle) {
   CR_TRY(choose_wide(s, context, handle));
   const crema_status status = choose_narrow(s, context, handle);

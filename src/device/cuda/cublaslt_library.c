@@ -9,8 +9,8 @@
 static cr_cublaslt cublaslt;
 static cr_library_answer answer = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* The version that belongs to the toolkit comes first: a driver that supports one supports the
- * other. */
+/* The toolkit's version comes first, because a driver that supports the toolkit supports this
+ * version. */
 void *cr_cuda_open_cublaslt(void) {
   static const int majors[] = {CUDART_VERSION / 1000, 13, 12, 11};
   char name[32];

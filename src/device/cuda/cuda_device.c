@@ -114,8 +114,8 @@ static crema_status cuda_set_current(crema_device *device) {
   return cr_cuda_check(cudaSetDevice(device->index), "choosing a device");
 }
 
-/* The question itself would open the current device, so it is asked on one that is open. Without
- * any there is no device memory. */
+/* The query itself would open the current device, so it runs on a device that is open. Without any
+ * there is no device memory. */
 static bool enter_any(int *before) {
   int current = -1, count = 0;
   *before = -1;
@@ -193,8 +193,8 @@ static crema_status cuda_alloc(crema_device *device, size_t bytes, crema_devptr 
   return CREMA_OK;
 }
 
-/* Where the device cannot be entered the driver has gone or the device is lost, and the memory with
- * it. */
+/* If the device cannot be entered, the driver is unloaded or the device is lost, and its memory
+ * with it. */
 static void cuda_free(crema_device *device, crema_devptr memory) {
   int before = -1;
   if (cr_cuda_enter(device, &before) != CREMA_OK) return;
@@ -218,7 +218,7 @@ static void cuda_host_free(crema_device *device, void *memory) {
   cr_cuda_leave(before);
 }
 
-/* Where the device can follow any host address, the driver gives one for pageable memory, too. Such
+/* If the device can access any host address, the driver also returns one for pageable memory. Such
  * memory may move between host and device and cannot pass data between them. So the kind of memory
  * is checked first. */
 static cudaError_t alias_of(void *memory, void **alias) {

@@ -12,7 +12,7 @@
 typedef struct cuda_context {
   cudaStream_t stream;
   cr_cuda_fault *fault;        /* in page-locked memory */
-  cr_cuda_fault *device_fault; /* the same, as the device sees it */
+  cr_cuda_fault *device_fault; /* the same, by its device address */
   cublasLtHandle_t blas;       /* made when first needed; NULL before */
   void *dnn;                   /* likewise; a cudnnHandle_t */
 } cuda_context;
@@ -31,8 +31,8 @@ bool cr_cuda_is_gone(void);
  * CREMA_E_DEVICE. */
 crema_status cr_cuda_library_failure(void) CREMA_MUST_USE;
 
-/* Whether this process has opened the device, in crema or elsewhere. Opens none. True when the
- * driver cannot be asked. */
+/* Whether this process has opened the device, in crema or elsewhere. Opens none. True if the driver
+ * cannot be queried. */
 bool cr_cuda_is_open(int index);
 
 /* Libraries that are opened at run time: */
@@ -67,10 +67,10 @@ crema_status cr_cuda_cublaslt(const cr_cublaslt **out) CREMA_MUST_USE;
 void *cr_cuda_open_cublaslt(void);
 
 /* The context's handle, made when first needed, with the context's device current. Errors: as
- * cr_cuda_cublaslt, also when the library is there and does not start; CREMA_E_NO_MEMORY. */
+ * cr_cuda_cublaslt, also if the library exists but does not start; CREMA_E_NO_MEMORY. */
 crema_status cr_cuda_blas_handle(crema_context *context, cublasLtHandle_t *out) CREMA_MUST_USE;
 
-/* Destroys the handle that the context has, if any. The dnn calls exist where the build has cuDNN's
+/* Destroys the handle that the context has, if any. The dnn calls exist if the build has cuDNN's
  * header, CREMA_CUDNN. */
 void cr_cuda_close_blas(cuda_context *state);
 void cr_cuda_close_dnn(cuda_context *state);

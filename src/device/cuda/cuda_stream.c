@@ -52,8 +52,8 @@ void cr_cuda_context_close(crema_context *context) {
   cuda_context *state = cr_cuda_context(context);
   int before = -1;
   if (state == NULL) return;
-  /* At the end of the process the runtime may be gone already, and everything with it; libraries
-   * that are called then may crash. */
+  /* At the end of the process the runtime may be unloaded with all its objects, and libraries that
+   * are called then may crash. */
   if (cr_cuda_enter(context->device, &before) == CREMA_OK) {
 #ifdef CREMA_CUDNN
     cr_cuda_close_dnn(state);

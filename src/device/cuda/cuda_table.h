@@ -1,5 +1,4 @@
-/* The entries of the device table that cuda_stream.c holds; see device/backend/backend.h for what
- * each does. */
+/* The entries of the device table in cuda_stream.c; device/backend/backend.h describes each. */
 #ifndef CR_CUDA_CUDA_TABLE_H
 #define CR_CUDA_CUDA_TABLE_H
 

@@ -8,15 +8,15 @@
 
 #include "device/cuda/cudnn_graph.h"
 
-/* Configurations that are fetched of one of cuDNN's lists, and such of one list that plans are made
- * of. */
+/* The number of configurations to fetch from one of cuDNN's lists, and the number of them to make
+ * plans of. */
 enum { CONFIGS = 256, TRIED = 24 };
 
 /* What names the tensors in a graph and at run time. */
 enum { TENSORS = 3 };
 static const int64_t uid_of[TENSORS] = {1, 2, 3}; /* x, w, y */
 
-/* A descriptor that is being made: after the first failure nothing more is done with it. */
+/* A descriptor under construction: after the first failure no more calls are made for it. */
 typedef struct maker {
   const cr_cudnn *dnn;
   cudnnBackendDescriptor_t desc;
@@ -195,8 +195,8 @@ static cudnnStatus_t read_notes(const cr_cudnn *dnn, cudnnBackendDescriptor_t en
 
 /* Excluded are engines that add in a varying order or in less than f32, and engines on transformed
  * images, by Fourier's method or by Winograd's with large tiles. Their rounding grows with the
- * tile, beyond the error of the CPU's direct sums. Tensor cores multiply halves exactly; floats
- * they cut to TF32. */
+ * tile, beyond the error of the CPU's direct sums. Tensor cores multiply FP16 values exactly and
+ * truncate floats to TF32. */
 static bool is_exact(uint32_t notes, crema_dtype type) {
   uint32_t bad = CR_NOTE(NONDETERMINISTIC) | CR_NOTE(REDUCED_PRECISION_REDUCTION) | CR_NOTE(FFT) |
                  CR_NOTE(WINOGRAD_TILE_6x6) | CR_NOTE(WINOGRAD_TILE_13x13);
@@ -239,7 +239,7 @@ static cudnnStatus_t judge(const graph *g, cudnnBackendDescriptor_t config, bool
 }
 
 void cr_cudnn_destroy_plan(const cr_cudnn *dnn, cr_cudnn_plan *plan) {
-  /* When the driver has gone, cuDNN does not bear being called. */
+  /* After the driver is unloaded, a call of cuDNN crashes. */
   if (plan->plan != NULL && !cr_cuda_is_gone()) {
     destroy(dnn, &plan->plan);
     destroy(dnn, &plan->config);

@@ -23,14 +23,14 @@ typedef struct cr_cudnn_conv {
   int64_t pad[CR_CUDNN_SPATIAL], stride[CR_CUDNN_SPATIAL], dilation[CR_CUDNN_SPATIAL];
 } cr_cudnn_conv;
 
-/* An execution plan, with the configuration of an engine that it was made of. */
+/* An execution plan, with the engine configuration that it was made from. */
 typedef struct cr_cudnn_plan {
   cudnnBackendDescriptor_t plan, config; /* NULL: there is none */
   int64_t engine;                        /* its number in cuDNN */
   size_t bytes;                          /* of scratchpad */
 } cr_cudnn_plan;
 
-/* Which plans are wanted. */
+/* The kind of plan to search for. */
 typedef struct cr_cudnn_wish {
   int64_t alignment; /* of all addresses, in bytes */
   size_t limit;      /* no more bytes of scratchpad */
@@ -41,7 +41,7 @@ typedef struct cr_cudnn_wish {
 enum { CR_CUDNN_PLANS = 8 };
 
 typedef struct cr_cudnn_plans {
-  cr_cudnn_plan list[CR_CUDNN_PLANS]; /* in cuDNN's order, the one that it holds fastest first */
+  cr_cudnn_plan list[CR_CUDNN_PLANS]; /* in cuDNN's order, fastest first by its estimate */
   int count;
 } cr_cudnn_plans;
 

@@ -1,6 +1,5 @@
-/* cuDNN, opened at run time: without it convolutions are matrix products. This file,
- * cudnn_graph.c and conv_cudnn.c are the only ones that see its header; a build without the header
- * leaves them out. */
+/* cuDNN, opened at run time: without it convolutions are matrix products. Only this file,
+ * cudnn_graph.c and conv_cudnn.c include its header. A build without the header omits them. */
 #include <stdio.h>
 
 #include "core/fail.h"
@@ -18,7 +17,7 @@ static void tell_version(size_t v, char *missing, size_t size) {
            minor, CUDNN_MAJOR);
 }
 
-/* Another version is there. */
+/* Another version is installed. */
 static bool other_cudnn(char *missing, size_t size) {
   static const char *const names[] = {"libcudnn.so.8", "libcudnn.so"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {

@@ -30,19 +30,18 @@ typedef struct cr_cudnn {
  * part. Logged once, so that the log explains a slow run. */
 crema_status cr_cuda_cudnn(const cr_cudnn **out) CREMA_MUST_USE;
 
-/* Whether cuDNN, or with `left` what CUDA's last error was, says that there is too little memory.
- */
+/* Whether cuDNN, or with `left` CUDA's last error, reports a lack of memory. */
 bool cr_cudnn_lacks_memory(cudnnStatus_t status, cudaError_t left);
 
 /* CREMA_OK, or an error whose text is `what` and cuDNN's own. Leaves no pending CUDA failure.
  * CREMA_E_UNSUPPORTED: cuDNN does not support it; the next row is tried silently. Other codes are
- * failures; if one comes while an op is planned, it is logged and the next row is tried. */
+ * failures. A failure during planning is logged, and the next row is tried. */
 crema_status cr_cudnn_check(const cr_cudnn *dnn, cudnnStatus_t status,
                             const char *what) CREMA_MUST_USE;
 
 /* The context's handle, made when first needed, with the context's device current. Errors: as
- * above, also when cuDNN is there and does not start; CREMA_E_NO_MEMORY, after which it may well
- * start the next time. */
+ * above, also if cuDNN is installed but does not start; CREMA_E_NO_MEMORY, after which a later
+ * start may succeed. */
 crema_status cr_cuda_dnn_handle(crema_context *context, cudnnHandle_t *out) CREMA_MUST_USE;
 
 #endif

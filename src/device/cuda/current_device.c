@@ -19,7 +19,8 @@ typedef struct driver_calls {
 
 static driver_calls driver;
 
-/* The runtime has the driver open already; a second opening costs nothing and is never undone. */
+/* The runtime has opened the driver already. Opening it a second time costs nothing and is never
+ * undone. */
 static void find_driver(void) {
   void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == NULL) return;

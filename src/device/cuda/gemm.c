@@ -1,9 +1,10 @@
 /* Matrix products over cuBLASLt.
  *
  * cuBLASLt works in column-major order: a row-major (r, c) matrix is its column-major (c, r) one.
- * So c = op(a) op(b) is asked for as c^T = op(b)^T op(a)^T, with the operands swapped: the first is
- * b, the second a. Full f32 arithmetic (no TF32), as the CPU has it; of halves the products and
- * sums. Reductions with a varying order are excluded, so that equal inputs give equal bits. */
+ * The product c = op(a) op(b) is therefore computed as c^T = op(b)^T op(a)^T, with swapped
+ * operands: the first is b, the second a. Full f32 arithmetic (no TF32), as on the CPU. For FP16
+ * this holds for products and sums. Reductions with a varying order are excluded, so that equal
+ * inputs give equal bits. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 #include "core/fail.h"
 #include "device/cuda/cuda_private.h"
 
-/* The most scratchpad that an algorithm may ask for. */
+/* The maximum scratchpad of an algorithm. */
 static const size_t workspace_limit = (size_t)32 << 20;
 
 /* Whole blobs have this alignment; images inside a batch may have a smaller one. */
@@ -40,7 +41,7 @@ static crema_status check(cublasStatus_t status, const char *what) {
   return cr_fail(code, "cuBLASLt, %s: status %d", what, (int)status);
 }
 
-/* A row-major matrix of `rows` rows, as cuBLASLt sees it. */
+/* The cuBLASLt description of a row-major matrix of `rows` rows. */
 static crema_status make_layout(const cr_gemm_plan *plan, int64_t rows, int64_t columns,
                                 cublasLtMatrixLayout_t *out) {
   const crema_dtype own = plan->shape.type;

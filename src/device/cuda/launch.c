@@ -36,8 +36,8 @@ crema_status cr_cuda_thread_blocks(crema_context *context, int function, const v
                                    int64_t segments, int64_t length) {
   if (segments <= 0) return CREMA_OK;
   const bool common = function >= CR_COMMON;
-  /* Thread blocks that are long enough to use whole memory transactions, and short enough that each
-   * lane has several steps to do. */
+  /* Thread blocks that are long enough to use full memory transactions, and short enough that each
+   * lane has several steps. */
   const int lanes = length <= 1       ? 1
                     : length <= 64    ? 32
                     : length <= 1024  ? 128

@@ -39,7 +39,7 @@ crema_status cr_cuda_each(crema_context *context, int function, const void *args
 crema_status cr_cuda_thread_blocks(crema_context *context, int function, const void *args,
                                    int64_t segments, int64_t length) CREMA_MUST_USE;
 
-/* Where kernels report bad numbers that they find: the context's record, as the device sees it. */
+/* The device address of the context's record, in which kernels report invalid numbers. */
 cr_cuda_fault *cr_cuda_fault_of(crema_context *context);
 
 /* Turns a kernel's fault into an error and clears it. Errors: CREMA_E_RANGE. */

@@ -8,8 +8,8 @@
 
 #include "core/fail.h"
 
-/* Opens `name` (a file's name): under the folders of CREMA_CUDA_PATH, where the loader looks, under
- * CUDA_HOME, and where CUDA installs itself. NULL when it is nowhere. Never closed. */
+/* Opens the library file `name`. It searches the folders of CREMA_CUDA_PATH, the loader's folders,
+ * CUDA_HOME and CUDA's default folders. NULL if it is not found. Never closed. */
 void *cr_library_open(const char *name);
 
 /* Stores the address of a function at *function, a pointer to it. False: the library has none. */
@@ -22,7 +22,7 @@ typedef struct cr_library_answer {
   pthread_mutex_t lock;
   bool asked;
   bool quiet;                    /* a missing library is not logged: the caller can do without */
-  char missing[CR_LIBRARY_TEXT]; /* why there is none; empty: it is there */
+  char missing[CR_LIBRARY_TEXT]; /* the reason for its absence; empty: it exists */
 } cr_library_answer;
 
 /* Opens the library, or writes why that cannot be to `missing`. */
@@ -32,8 +32,8 @@ typedef void cr_library_opener(char *missing, size_t size);
  * once unless it is no news. */
 crema_status cr_library_ask(cr_library_answer *answer, cr_library_opener *opener) CREMA_MUST_USE;
 
-/* The library is there but does not work: from now on it counts as missing. Returns
- * CREMA_E_UNSUPPORTED with the reason, which is logged once. printf-formatted. */
+/* Marks a library that exists but does not work as missing. Returns CREMA_E_UNSUPPORTED with the
+ * reason, which is logged once. printf-formatted. */
 crema_status cr_library_refuse(cr_library_answer *answer, const char *fmt, ...)
     __attribute__((format(printf, 2, 3))) CREMA_MUST_USE;
 

@@ -171,7 +171,7 @@ static crema_status progress(cr_member *member, bool *busy) {
   return check(state, "exchanging");
 }
 
-/* `how` frees the communicator. Once the driver has gone there is nothing to free. */
+/* `how` frees the communicator. After the driver is unloaded there is nothing to free. */
 static void end(cr_member *member, int (*how)(cr_nccl_comm *comm)) {
   int before = -1;
   pthread_mutex_lock(&member->lock);

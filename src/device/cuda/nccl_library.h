@@ -1,5 +1,5 @@
-/* The part of NCCL that is used. Its header is not needed: NCCL is part of neither the toolkit nor
- * every installation, and these calls and numbers are the same in all versions since 2.14. */
+/* The part of NCCL that is used. Its header is not needed: these calls and numbers are the same in
+ * version 2.14 and all later versions. NCCL is not part of the toolkit. */
 #ifndef CR_CUDA_NCCL_LIBRARY_H
 #define CR_CUDA_NCCL_LIBRARY_H
 
@@ -8,16 +8,17 @@
 #include "core/fail.h"
 #include "device/backend/collective.h"
 
-enum { CR_NCCL_LEAST_VERSION = 21400 }; /* the first in which calls need not wait */
+enum { CR_NCCL_LEAST_VERSION = 21400 }; /* the first version in which calls need not wait */
 
 /* Results, element types, operations. */
 enum { CR_NCCL_SUCCESS = 0, CR_NCCL_IN_PROGRESS = 7 };
 enum { CR_NCCL_FLOAT16 = 6, CR_NCCL_FLOAT32 = 7, CR_NCCL_FLOAT64 = 8, CR_NCCL_BFLOAT16 = 9 };
 enum { CR_NCCL_SUM = 0 };
 
-typedef struct cr_nccl_comm cr_nccl_comm; /* what NCCL calls a communicator */
+typedef struct cr_nccl_comm cr_nccl_comm; /* a communicator of NCCL */
 
-/* As version 2.14 knows it; newer ones see by `size` and `version` that the rest is missing. */
+/* The form of version 2.14; newer versions detect by `size` and `version` that the rest is missing.
+ */
 typedef struct cr_nccl_config {
   size_t size;
   unsigned magic, version;

@@ -2,7 +2,7 @@
  *
  * The library opens the plug-in with the first CUDA device and calls its one function. This checks
  * that both were built from the same headers and returns its table. The plug-in links against
- * neither the shared nor the static library: it gets a table of the library's functions, too. */
+ * neither the shared nor the static library. It also gets a table of the library's functions. */
 #ifndef CR_CUDA_PLUGIN_H
 #define CR_CUDA_PLUGIN_H
 
@@ -49,7 +49,7 @@ typedef struct cr_cuda_abi {
 
 /* The plug-in's one function, called "crema_cuda_backend". NULL, with an error text through
  * `services`, when *abi is not the plug-in's own. The table is static and lives as long as the
- * plug-in, which is never unloaded; `services` must live as long. */
+ * plug-in, which is never unloaded. `services` must have the same lifetime. */
 typedef const cr_backend *cr_cuda_entry(const cr_cuda_abi *abi, const cr_cuda_services *services);
 
 #endif

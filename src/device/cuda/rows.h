@@ -49,7 +49,7 @@ static inline int32_t *cr_cuda_i32(const cr_call *call, int i) {
 static inline void *cr_cuda_scratchpad(const cr_call *call, size_t offset) {
   return (void *)(call->workspace.address + offset); /* NOLINT */
 }
-/* Parts of a scratchpad begin at whole blocks of memory. */
+/* Parts of a scratchpad begin at multiples of a memory block. */
 static inline size_t cr_cuda_rounded(size_t bytes) {
   return (bytes + 255) / 256 * 256;
 }
@@ -67,8 +67,8 @@ static inline crema_status cr_cuda_clear(const cr_call *call, int i) {
   if (bytes == 0 || call->buffer[i].address == 0) return CREMA_OK;
   return call->context->device->backend->zero(call->context, call->buffer[i], bytes);
 }
-/* A device function for the call's arguments, and for as many steps: with CR_COMMON where these are
- * the common case. */
+/* A device function for the call's arguments and number of steps: with CR_COMMON if these are the
+ * common case. */
 static inline int cr_cuda_for(const cr_call *call, cr_device_function function, int64_t steps) {
   for (int i = 0; i < call->desc->args; ++i) {
     const crema_dtype type = call->desc->arg[i].type;
@@ -107,8 +107,8 @@ crema_status cr_cuda_posts(const cr_call *call, size_t offset, bool biased, int6
 crema_status cr_cuda_softmax(const cr_call *call, cr_split s, cr_hd_values x,
                              cr_hd_values y) CREMA_MUST_USE;
 
-/* Into how many parts, at most `most`, a long sum of `count` terms is cut so that the device is
- * busy. */
+/* The number of parts, at most `most`, to divide a long sum of `count` terms into so that the
+ * device is busy. */
 int64_t cr_cuda_parts(int64_t count, int64_t most);
 
 /* Slides a window over the spatial axes of `in` (N, C, S...), which gives `out` (N, C, S'...).
@@ -130,7 +130,7 @@ crema_status cr_cuda_one_type(const cr_op_desc *desc, crema_dtype *out) CREMA_MU
 /* Frees plan->state: for rows whose state is one block. */
 void cr_cuda_free_state(cr_plan *plan);
 
-/* Of how many parts a channel's sums are made, for one number in each part. */
+/* The number of parts of a channel's sums, for one number in each part. */
 int64_t cr_cuda_channel_parts(cr_split split);
 /* The steps of one lane of the thread block that sums such a part. */
 int64_t cr_cuda_part_length(cr_split split);

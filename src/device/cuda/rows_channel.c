@@ -9,7 +9,7 @@ static cr_affine_args affine_args(const cr_call *call) {
                           .planes = cr_cuda_planes(cr_op_split(call->desc, 0, 1))};
 }
 
-/* Whether the post operations are a rectifier without a slope, and nothing else. */
+/* Whether the post operations are only a rectifier without a slope. */
 static bool only_rectifies(const cr_posts *posts) {
   return cr_posts_count(posts) == 1 && posts->post[0].kind != CR_POST_ADD &&
          posts->post[0].function == CR_UNARY_RELU && posts->post[0].alpha == 0;
@@ -208,8 +208,8 @@ static crema_status bn_bwd(const cr_call *call) {
   return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_bn_bwd, &args);
 }
 
-/* Lines that lie side by side in memory are read best by one thread per line, others by one thread
- * block per line. */
+/* Lines that are adjacent in memory are read fastest by one thread per line, other lines by one
+ * thread block per line. */
 static int64_t line_length(cr_split s) {
   return s.inner >= 32 ? 1 : s.channels;
 }

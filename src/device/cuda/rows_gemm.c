@@ -1,4 +1,4 @@
-/* Rows made of matrix products: the inner product, and convolution over unfolded windows. */
+/* Rows that use matrix products: the inner product, and convolution over unfolded windows. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -103,8 +103,8 @@ static crema_status softmax_loss_fwd(const cr_call *call) {
   return add_up(call, CR_DEVICE_FUNCTION_softmax_loss_parts, &args, &total);
 }
 
-/* prob or scores, label, diff, gain, sums. Of scores the probabilities are made where the gradient
- * takes their place. */
+/* prob or scores, label, diff, gain, sums. Probabilities are computed from scores in the memory of
+ * the gradient, which replaces them. */
 static crema_status softmax_loss_bwd(const cr_call *call) {
   cr_loss_args args = label_args(call);
   args.out = cr_cuda_values(call, 2);

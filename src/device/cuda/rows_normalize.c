@@ -37,7 +37,8 @@ static cr_normalize_args normalize_args(const cr_call *call) {
                              .eps = call->desc->u.normalize.eps};
 }
 
-/* Rows of neighbouring positions are read best by one thread each, others by a thread block. */
+/* Rows of neighbouring positions are read fastest by one thread each, other rows by a thread block.
+ */
 static crema_status each_row(const cr_call *call, cr_device_function function,
                              const cr_normalize_args *args) {
   const int64_t length = args->planes.channels.by * (args->whole ? args->planes.inner.by : 1);

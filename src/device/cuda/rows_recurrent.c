@@ -20,7 +20,7 @@ static step_extents extents_of(const cr_op_desc *desc, int state) {
 
 /* The scratchpad: the product's own, then the product or its factor, then the row's. */
 typedef struct recurrent_state {
-  cr_gemm_plan *gemm; /* used for all steps; NULL: there is nothing to multiply */
+  cr_gemm_plan *gemm; /* used for all steps; NULL: no product */
   size_t gemm_bytes, bytes;
 } recurrent_state;
 
@@ -128,7 +128,7 @@ static crema_status lstm_bwd_plan(cr_plan *plan) {
   return keep_steps(plan, &e, 4, false, (size_t)(e.batch * e.units) * sizeof(float));
 }
 
-/* The arrays of step t. diff_c: where the gradient of c goes from step to step. */
+/* The arrays of step t. The array diff_c passes the gradient of c from step to step. */
 static void lstm_bwd_step(const cr_call *call, const step_extents *e, int64_t t, float *diff_c,
                           cr_lstm_bwd_args *args) {
   const int64_t at = t * e->batch * e->units;

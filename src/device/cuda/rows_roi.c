@@ -3,8 +3,8 @@
 #include "device/cuda/kernels/device_functions.h"
 #include "device/cuda/rows.h"
 
-/* The next array of the scratchpad, whose end goes to *at. The host never follows these pointers,
- * which are counted from 0 in a plan. */
+/* The next array of the scratchpad; *at gets its end. The host never follows these pointers, which
+ * are counted from 0 in a plan. */
 static void *array_at(size_t *at, int64_t count, size_t size) {
   void *array = (void *)*at; /* NOLINT */
   *at += (size_t)count * size;
@@ -21,7 +21,7 @@ static cr_roi_kind kind_of(cr_op_kind op) {
   }
 }
 
-/* Of map and result, arguments of these numbers. */
+/* For map and result, the arguments with these numbers. */
 static cr_roi_args extents_of(const cr_op_desc *desc, int map, int result) {
   const int64_t *m = desc->arg[map].shape.dim, *to = desc->arg[result].shape.dim;
   return (cr_roi_args){.scale = (double)desc->u.roi.scale,

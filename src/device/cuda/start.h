@@ -10,8 +10,7 @@ extern "C" {
 #endif
 
 /* Starts a CR_EACH or CR_VALUE device function over `count` > 0 elements. cudaErrorInvalidValue for
- * a CR_THREAD_BLOCK device function. The other one is for the common case
- * (kernels/hd.h). */
+ * a CR_THREAD_BLOCK device function. The second is for the common case (kernels/hd.h). */
 cudaError_t cr_cuda_start_each(int function, cudaStream_t stream, const void *args, int64_t count);
 cudaError_t cr_cuda_start_each_common(int function, cudaStream_t stream, const void *args,
                                       int64_t count);

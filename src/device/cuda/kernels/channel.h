@@ -7,7 +7,7 @@
 #include "device/cuda/kernels/unary.h"
 #include "device/cuda/kernels/values.h"
 
-/* Where elements lie in (outer, C, inner). */
+/* The index of elements in (outer, C, inner). */
 typedef struct cr_channel_planes {
   int64_t outer;
   cr_divisor channels, inner;
@@ -82,14 +82,14 @@ CR_HD float cr_prelu_bwd_device(const void *args, int64_t i) {
 typedef enum cr_channel_term {
   CR_TERM_VALUE,   /* dy */
   CR_TERM_PRODUCT, /* dy x */
-  CR_TERM_BELOW    /* dy x where x is not above 0 */
+  CR_TERM_BELOW    /* dy x if x is not above 0, else 0 */
 } cr_channel_term;
 
 typedef struct cr_channel_sum_args {
   cr_hd_values dy, x;
   cr_channel_planes planes;
   int term;
-  int64_t parts;    /* of how many partial sums each channel's sum is made */
+  int64_t parts;    /* the number of partial sums of each channel's sum */
   double *part;     /* (parts, C) */
   cr_hd_values out; /* (C) */
   bool add;
@@ -133,8 +133,8 @@ CR_HD void cr_channel_parts_device(const void *args, int64_t segment,
   if (thread_block.lane == 0) a->part[segment] = sum;
 }
 
-/* The sum is rounded before it is added, as the one that it is added to was: opposite ones cancel.
- */
+/* The sum is rounded before it is added, like the value that it is added to, so that opposite
+ * values cancel. */
 CR_HD void cr_channel_total_device(const void *args, int64_t c) {
   const cr_channel_sum_args *a = (const cr_channel_sum_args *)args;
   double sum = 0;
@@ -227,7 +227,7 @@ CR_HD void cr_bn_statistics_device(const void *args, int64_t c) {
   a->scale[c] = cr_bn_scale_of(a, c, variance);
 }
 
-/* The scale of channel c where the statistics are given. */
+/* The scale of channel c for given statistics. */
 CR_HD void cr_bn_scales_device(const void *args, int64_t c) {
   const cr_bn_args *a = (const cr_bn_args *)args;
   a->scale[c] = cr_bn_scale_of(a, c, (double)a->variance[c]);

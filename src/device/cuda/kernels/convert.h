@@ -43,7 +43,7 @@ CR_HD uint16_t cr_hd_to_f16(float value) {
   if (rest > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | ((rest >> 13) & 0x3ffu));
   if (rest >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u);
   if (rest < 0x38800000u) {
-    /* Subnormal: adding 0.5 puts the last place where a half has it, and the adder rounds. */
+    /* Subnormal: adding 0.5 aligns the last place with FP16's last place, and the adder rounds. */
     const float shifted = cr_hd_from_bits(rest) + 0.5f;
     return (uint16_t)(sign | (cr_hd_bits(shifted) - 0x3f000000u));
   }

@@ -39,7 +39,7 @@ CR_HD float cr_prod_device(const void *args, int64_t i) {
   return product;
 }
 
-/* Of equal values the first source wins, except that the second wins over the first. */
+/* Among equal values the first source wins, except that the second wins over the first. */
 CR_HD void cr_max_device(const void *args, int64_t i) {
   const cr_many_args *a = (const cr_many_args *)args;
   float best = cr_get(a->x[0], i);

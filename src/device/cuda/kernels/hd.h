@@ -38,15 +38,15 @@ CR_HD cr_quotient cr_divide(int64_t a, int64_t b) {
   return q;
 }
 
-/* A divisor with what makes a multiplication of the division by it (Granlund and Montgomery, 1994),
- * as a device has no instruction that divides whole numbers. */
+/* A divisor with the constants that replace the division by a multiplication (Granlund and
+ * Montgomery, 1994), because a device has no instruction for integer division. */
 typedef struct cr_divisor {
   int64_t by;
   uint32_t factor;
   int32_t shift; /* below 0: divided as any other number */
 } cr_divisor;
 
-/* On the host, before a launch. `by` 0: nothing will be divided by it. */
+/* On the host, before a launch. `by` 0: no division will use it. */
 static inline cr_divisor cr_divisor_of(int64_t by) {
   cr_divisor d = {by, 0, -1};
   if (by < 1 || by > INT32_MAX) return d;
@@ -72,8 +72,8 @@ CR_HD cr_quotient cr_divide_by(int64_t a, cr_divisor d) {
   return q;
 }
 
-/* Loops whose rounds may load before the sums of the rounds before are there; and loops of one or
- * two rounds, which would take registers and no more. */
+/* Loops whose iterations may load before the sums of earlier iterations are complete; and loops of
+ * one or two iterations, for which unrolling only costs registers. */
 #ifdef __CUDA_ARCH__
 #define CR_UNROLL _Pragma("unroll 4")
 #define CR_NO_UNROLL _Pragma("unroll 1")
@@ -90,7 +90,7 @@ CR_HD int64_t cr_part_begin(int64_t count, int64_t parts, int64_t part) {
 
 /* A kernel's report of a bad number, which the context's next wait returns. `what` is the number's
  * bits in the upper half and its index + 1 in the lower one. One store writes both, so the text is
- * right whichever thread stores last. */
+ * right for any last thread. */
 typedef struct cr_cuda_fault {
   uint64_t what; /* 0: nothing happened */
   int64_t count, limit;
@@ -129,7 +129,7 @@ CR_HD int64_t cr_class_of(float value, int64_t classes, bool has_ignore, int ign
   return label >= 0 && label < classes ? label : (int64_t)CR_HD_BAD;
 }
 
-/* 1 / (1 + exp(-x)); the branch keeps the exponent negative, so that nothing overflows. */
+/* 1 / (1 + exp(-x)); the branch keeps the exponent negative, which avoids an overflow. */
 CR_HD float cr_sigmoid_of(float x) {
   const float power = expf(-fabsf(x));
   return x < 0 ? power / (1 + power) : 1 / (1 + power);

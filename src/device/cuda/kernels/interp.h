@@ -18,7 +18,7 @@ typedef struct cr_interp_args {
   cr_interp_axis y, x;
 } cr_interp_args;
 
-/* What position `at` of the large map is made of: two neighbours and the weight of the second. */
+/* The terms of position `at` of the large map: two neighbours and the weight of the second. */
 typedef struct cr_interp_place {
   int32_t low, high;
   float weight;
@@ -107,7 +107,7 @@ CR_HD int64_t cr_unpool_index(const cr_unpool_args *a, int64_t i) {
   return -1;
 }
 
-/* A plane of F32: one thread goes through its values, so the last value of an index stays. */
+/* A plane of F32: one thread processes its values in order, so the last value of an index stays. */
 CR_HD void cr_unpool_fwd_device(const void *args, int64_t plane) {
   const cr_unpool_args *a = (const cr_unpool_args *)args;
   float *to = (float *)a->out.at + plane * a->large;

@@ -17,7 +17,7 @@ typedef struct cr_loss_args {
   const float *gain;   /* weights of pairs of classes, NULL: identity; contrastive: similar */
   const float *sums;   /* of gain's rows; NULL: 1 */
   const float *factor; /* gradients: one number on the device; NULL: 1 */
-  float *each;         /* softmax loss: what each position adds; NULL: not asked for */
+  float *each;         /* softmax loss: the term of each position; NULL: not requested */
   cr_hd_values out;
   int32_t *hit;         /* accuracy, per position: -1 not counted, else 2 * class + hit */
   double *part;         /* (parts, 2) */
@@ -69,7 +69,7 @@ CR_HD cr_pair cr_class_term(const cr_loss_args *a, int64_t i, float least) {
   return out;
 }
 
-/* A target is ignored when its whole part is the ignored label. */
+/* A target is ignored if its integer part is the ignored label. */
 CR_HD bool cr_target_ignored(const cr_loss_args *a, float target) {
   return a->has_ignore && target > -2147483648.0f && target < 2147483648.0f &&
          (int)target == a->ignore;
@@ -116,7 +116,7 @@ CR_HD double cr_square_distance(const cr_loss_args *a, int64_t n) {
   return sum;
 }
 
-/* Whether the whole part of a pair's flag is not 0; nan counts as similar. */
+/* Whether the integer part of a pair's flag is not 0; NaN counts as similar. */
 CR_HD bool cr_is_similar(const cr_loss_args *a, int64_t n) {
   return !(fabsf(a->gain[n]) < 1);
 }

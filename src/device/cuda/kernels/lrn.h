@@ -77,7 +77,7 @@ CR_HD void cr_lrn_bwd_terms_device(const void *args, int64_t i) {
   a->first[i] = first;
 }
 
-/* Element i is seen by the windows of i - (size - 1 - before) ... i + before. */
+/* Element i is in the windows of i - (size - 1 - before) ... i + before. */
 CR_HD float cr_lrn_bwd_device(const void *args, int64_t i) {
   const cr_lrn_args *a = (const cr_lrn_args *)args;
   const float sum = cr_lrn_sum(a, a->ratio, i, a->size - 1 - a->before, false);

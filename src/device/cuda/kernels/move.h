@@ -11,7 +11,7 @@ typedef struct cr_dropout_args {
   cr_hd_values x, out;
   uint8_t *mask; /* 1: kept */
   int64_t count;
-  uint64_t seed, counter, threshold; /* the share `ratio` of all 2^32 words lies below it */
+  uint64_t seed, counter, threshold; /* the fraction `ratio` of all 2^32 words is below it */
   float scale;
 } cr_dropout_args;
 
@@ -58,7 +58,7 @@ typedef struct cr_walk_args {
   int64_t base;
 } cr_walk_args;
 
-/* Crop and permute, forward: element i of `out` comes from base + sum at[a] * stride[a]. */
+/* Crop and permute, forward: the source of element i of `out` is base + sum at[a] * stride[a]. */
 CR_HD float cr_walk_read_device(const void *args, int64_t i) {
   const cr_walk_args *a = (const cr_walk_args *)args;
   int64_t from = a->base, rest = i;
@@ -129,8 +129,8 @@ CR_HD void cr_gather_fwd_device(const void *args, int64_t i) {
   cr_put(a->to, i, y);
 }
 
-/* Column i of the table's gradient, which is in F32. One thread goes through the indices in order,
- * so that the terms of repeated rows are added in one order. */
+/* Column i of the table's gradient, which is in F32. One thread processes the indices in order, so
+ * that the terms of repeated rows are added in a fixed order. */
 CR_HD void cr_gather_bwd_device(const void *args, int64_t i) {
   const cr_gather_args *a = (const cr_gather_args *)args;
   float *sum = (float *)a->to.at;

@@ -1,5 +1,5 @@
-/* Rows to Euclidean length 1, times a scale per channel, of arrays (N, C, inner). A row is made of
- * the channels of one position, or of a whole sample. */
+/* Rows to Euclidean length 1, times a scale per channel, of arrays (N, C, inner). A row has the
+ * channels of one position, or of a sample. */
 #ifndef CR_CUDA_KERNELS_NORMALIZE_H
 #define CR_CUDA_KERNELS_NORMALIZE_H
 
@@ -21,7 +21,7 @@ typedef struct cr_normalize_args {
   bool add;
 } cr_normalize_args;
 
-/* A row's values lie at begin, begin + step, ... */
+/* A row's values are at begin, begin + step, ... */
 typedef struct cr_normalize_row {
   int64_t begin, step, count;
 } cr_normalize_row;

@@ -7,14 +7,14 @@
 
 #include "device/cuda/kernels/values.h"
 
-/* cont times a value from before: nothing is left where a sequence begins, whatever it was. */
+/* cont times a value of the preceding step: 0 at the start of a sequence, for any value. */
 CR_HD float cr_carried(float cont, float value) {
   return cont == 0 ? 0 : cont * value;
 }
 
 /* LSTM: */
 
-/* The gates of a unit; its four values lie D apart in a row of 4 D. */
+/* The gates of a unit; its four values are D apart in a row of 4 D. */
 typedef struct cr_hd_lstm_gates {
   float i, f, o, g;
 } cr_hd_lstm_gates;
@@ -28,7 +28,7 @@ typedef struct cr_lstm_args {
   cr_divisor units;
 } cr_lstm_args;
 
-/* Of the sums of the gates their values. */
+/* Computes the values of the gates from their sums. */
 CR_HD cr_hd_lstm_gates cr_lstm_activated(cr_hd_lstm_gates sum) {
   cr_hd_lstm_gates gate;
   gate.i = cr_sigmoid_of(sum.i);
@@ -54,7 +54,7 @@ CR_HD void cr_lstm_write(cr_hd_values to, int64_t at, int64_t units, cr_hd_lstm_
   cr_put(to, at + 3 * units, gate.g);
 }
 
-/* Where the first gate of a unit is. */
+/* The index of the first gate of a unit. */
 CR_HD int64_t cr_lstm_first_gate(cr_quotient at, int64_t units) {
   return 4 * at.whole * units + at.rest;
 }
@@ -152,10 +152,10 @@ CR_HD void cr_lstm_unit_bwd_device(const void *args, int64_t i) {
 
 typedef struct cr_rnn_args {
   cr_hd_values x, dy; /* forward: z; backward: h and its gradient (N,D) */
-  /* Forward: of h before and the weights; backward: of the next step's gradient and the weights,
-   * NULL behind the last one (N,D). */
+  /* Forward: of the preceding h and the weights. Backward: of the next step's gradient and the
+   * weights; NULL after the last step (N,D). */
   const float *product;
-  const float *cont; /* (N), by which the product's rows are multiplied */
+  const float *cont; /* (N), the factors of the product's rows */
   cr_hd_values out;  /* h, which may be x; or the gradient of z */
   cr_divisor units;
 } cr_rnn_args;

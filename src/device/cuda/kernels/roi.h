@@ -1,7 +1,7 @@
 /* Pooling of regions of interest. Numbers that depend only on the region and one axis, such as the
  * sides of its parts, are found once and put into tables that all channels read. Gradients are
- * gathered: a thread per position of the map goes through the regions in order and adds what those
- * that cover it send back. */
+ * gathered: a thread per position of the map visits the regions in order and adds the gradients of
+ * the regions that cover it. */
 #ifndef CR_CUDA_KERNELS_ROI_H
 #define CR_CUDA_KERNELS_ROI_H
 
@@ -13,7 +13,7 @@ typedef struct cr_roi_range {
 } cr_roi_range;
 
 /* The part of the map that a region reads, or more. Rows are counted through all images, so that a
- * box shows its image, too. */
+ * box also identifies its image. */
 typedef struct cr_roi_box {
   cr_roi_range y, x;
 } cr_roi_box;
@@ -49,12 +49,12 @@ typedef struct cr_roi_args {
   int32_t *image;  /* of each region, -1: of none */
   cr_roi_box *box; /* of each region */
   cr_roi_range
-      *side; /* what each part has of the map, at region * region_step + side * side_step */
+      *side; /* the range of each part in the map, at region * region_step + side * side_step */
   int64_t region_step, side_step;
   cr_roi_range *owner; /* (regions, positions): the rows or columns of parts that have a position */
   int32_t *index;      /* of the largest value in its plane, -1: none; as dy */
   cr_roi_tap *tap;     /* (regions, sides, taps_most) */
-  int32_t *taps;       /* (regions, sides): how many there are */
+  int32_t *taps;       /* (regions, sides): their number */
   int32_t taps_most;
   float *weight; /* per region (rows, height), then (columns, width) */
   cr_cuda_fault *fault;
@@ -62,8 +62,8 @@ typedef struct cr_roi_args {
 
 /* Regions: */
 
-/* A product that is rounded by itself: a device would else add to it before rounding, and sides of
- * parts would differ from those on the CPU. */
+/* A product that is rounded separately. Otherwise a device would add to it before rounding, and
+ * sides of parts would differ from the CPU's. */
 CR_HD double cr_roi_product(double a, double b) {
 #ifdef __CUDA_ARCH__
   return __dmul_rn(a, b);
@@ -81,7 +81,7 @@ CR_HD int32_t cr_roi_cut_to(double x, int32_t most) {
   return x > 0 ? (x < most ? (int32_t)x : most) : 0;
 }
 
-/* Where values are taken along one axis of a region: `count` in each part. */
+/* The positions of samples along one axis of a region: `count` in each part. */
 typedef struct cr_roi_grid {
   double begin, size; /* of the region, and of a part */
   double wanted;      /* values in each part */
@@ -125,7 +125,7 @@ CR_HD int32_t cr_roi_image_of(const cr_roi_args *a, int64_t region) {
 
 /* Sides of parts: */
 
-/* Of a region's side from `low` to `high`, both included (Girshick, 2015). */
+/* The side of a region from `low` to `high`, inclusive (Girshick, 2015). */
 CR_HD cr_roi_range cr_roi_largest_side(const cr_roi_args *a, float low, float high, int32_t parts,
                                        int32_t part, int32_t extent) {
   const double begin = round(cr_roi_product((double)low, a->scale));
@@ -183,7 +183,7 @@ CR_HD cr_roi_range cr_roi_columns_of(const cr_roi_args *a, int64_t region, int64
 
 /* Results: */
 
-/* Where a value of the result belongs. */
+/* The index of a value in the result. */
 typedef struct cr_roi_cell {
   int64_t region, result;
   int64_t part, row, column;
@@ -261,14 +261,14 @@ CR_HD float cr_psroi_pool_fwd_device(const void *args, int64_t i) {
 
 /* Means of interpolated values: */
 
-/* A value lies between two neighbours. */
+/* A sample is between two neighbours. */
 typedef struct cr_roi_between {
   int32_t low, high;
   double weight; /* of the higher one */
   bool inside;
 } cr_roi_between;
 
-/* Of value `sample` of part `part`. */
+/* The position of sample `sample` of part `part`. */
 CR_HD cr_roi_between cr_roi_between_of(const cr_roi_grid *g, int32_t part, int32_t sample,
                                        int32_t extent) {
   double at =
@@ -287,7 +287,7 @@ CR_HD cr_roi_between cr_roi_between_of(const cr_roi_grid *g, int32_t part, int32
   return b;
 }
 
-/* The taps of a part while its values are gone through. A value's neighbours are no lower than its
+/* The taps of a part during the loop over its samples. A value's neighbours are no lower than its
  * predecessor's: only the last two taps so far can match. */
 typedef struct cr_roi_taps {
   cr_roi_tap *to;
@@ -342,7 +342,7 @@ CR_HD void cr_roi_taps_device(const void *args, int64_t i) {
   a->taps[slot] = t.written;
 }
 
-/* A part's values lie on a grid, so its mean is a sum over rows of sums over columns. */
+/* A part's samples form a grid, so its mean is a sum over rows of sums over columns. */
 CR_HD float cr_roi_align_fwd_device(const void *args, int64_t i) {
   const cr_roi_args *a = (const cr_roi_args *)args;
   const cr_roi_cell cell = cr_roi_cell_of(a, i);
@@ -434,15 +434,15 @@ CR_HD float cr_roi_weight_of(const cr_roi_grid *g, int32_t part, int32_t at, int
   return g->count > 0 ? (float)(sum / (double)g->count) : 0;
 }
 
-/* Where the weights of region `region` begin, for rows or for columns. */
+/* The start of the weights of region `region`, for rows or for columns. */
 CR_HD float *cr_roi_weights_at(const cr_roi_args *a, int64_t region, bool across) {
   const int64_t of_rows = (int64_t)a->rows * a->height;
   const int64_t of_columns = (int64_t)a->columns * a->width;
   return a->weight + region * (of_rows + of_columns) + (across ? of_rows : 0);
 }
 
-/* Element i of (regions, 1 + positions): the region's box, then of each position its weights and
- * the parts in which it has one. */
+/* Element i of (regions, 1 + positions): the region's box, then for each position its weights and
+ * the parts in which it has a weight. */
 CR_HD void cr_roi_weights_device(const void *args, int64_t i) {
   const cr_roi_args *a = (const cr_roi_args *)args;
   const cr_quotient where = cr_divide_by(i, a->by_positions);
@@ -476,7 +476,7 @@ typedef struct cr_roi_spot {
   int64_t y, x, at;               /* in its plane */
   int32_t row;                    /* counted through all images */
   int64_t plane;                  /* of the first channel */
-  int64_t value[CR_ROI_CHANNELS]; /* where the channels begin in a region's values */
+  int64_t value[CR_ROI_CHANNELS]; /* the start of the channels in a region's values */
   int32_t channels;               /* that there are; further ones repeat the last */
 } cr_roi_spot;
 
@@ -500,7 +500,7 @@ CR_HD cr_roi_spot cr_roi_spot_of(const cr_roi_args *a, int64_t i) {
 }
 
 /* Which of the regions from `first` on, CR_ROI_TOGETHER of them, have the row: bit k for region
- * first + k. Nearly all have not, so that their boxes are read at once. */
+ * first + k. Nearly all regions do not, so their boxes are read first. */
 CR_HD uint32_t cr_roi_with_row(const cr_roi_args *a, int64_t first, int32_t row) {
   uint32_t found = 0;
   CR_UNROLL

@@ -1,4 +1,4 @@
-/* The loss of each row of scores by itself, and its gradient. */
+/* The loss of each row of scores, and its gradient. */
 #ifndef CR_CUDA_KERNELS_ROW_LOSS_H
 #define CR_CUDA_KERNELS_ROW_LOSS_H
 
@@ -14,7 +14,7 @@ typedef struct cr_row_loss_args {
   bool logistic; /* a sigmoid for each class, else a softmax */
 } cr_row_loss_args;
 
-/* The largest score of a row, from which powers are measured, and the sum of the powers. */
+/* The largest score of a row, which is subtracted from the exponents, and the sum of the powers. */
 typedef struct cr_row_powers {
   float top;
   double sum;

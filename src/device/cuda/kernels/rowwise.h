@@ -35,8 +35,7 @@ CR_HD void cr_mvn_fwd_device(const void *args, int64_t row, cr_thread_block thre
   if (thread_block.lane == 0) a->divisor[row] = (float)scale;
 }
 
-/* (dy - mean(dy) - y mean(dy y)) / divisor, without the last term where only the mean was removed.
- */
+/* (dy - mean(dy) - y mean(dy y)) / divisor, without the last term if only the mean was removed. */
 CR_HD void cr_mvn_bwd_device(const void *args, int64_t row, cr_thread_block thread_block) {
   const cr_row_args *a = (const cr_row_args *)args;
   const cr_hd_values y = cr_hd_values_from(a->y, row * a->width);
@@ -81,15 +80,15 @@ CR_HD void cr_row_reduce_bwd_device(const void *args, int64_t i) {
   cr_put(a->out, i, factor * slope);
 }
 
-/* Of equal values the later one is the larger; nan is below everything. */
+/* Among equal values the later is larger; NaN is below all numbers. */
 CR_HD bool cr_is_above(float a, int64_t at_a, float b, int64_t at_b) {
   const bool a_nan = a != a, b_nan = b != b;
   if (a_nan || b_nan) return b_nan && (!a_nan || at_a > at_b);
   return a > b || (a == b && at_a > at_b);
 }
 
-/* The K largest of line i in falling order; each rank is the largest below the one before. `out`
- * takes the indices, `y` the values (absent: not wanted). */
+/* The K largest values of line i in descending order; each rank is the largest value below the
+ * preceding rank. `out` gets the indices, `y` the values (absent: not requested). */
 CR_HD void cr_arg_max_device(const void *args, int64_t i) {
   const cr_row_args *a = (const cr_row_args *)args;
   const cr_quotient line = cr_divide(i, a->inner);

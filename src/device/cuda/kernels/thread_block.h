@@ -1,9 +1,9 @@
 /* Thread blocks: the threads of one block that work on one segment together.
  *
- * A device function with a thread block goes through its segment from thread_block.lane in steps of
- * thread_block.lanes. It combines the lanes' results with the calls below, which every lane must
- * reach. A thread block of one lane is a thread by itself, on the device as on the host. Sums are
- * made in a fixed order, so that equal inputs give equal bits. */
+ * A device function with a thread block processes its segment starting at thread_block.lane in
+ * steps of thread_block.lanes. It combines the lanes' results with the calls below, which every
+ * lane must reach. A thread block of one lane is a single thread, on the device and on the host.
+ * Sums are made in a fixed order, so that equal inputs give equal bits. */
 #ifndef CR_CUDA_KERNELS_THREAD_BLOCK_H
 #define CR_CUDA_KERNELS_THREAD_BLOCK_H
 
@@ -16,7 +16,7 @@ typedef struct cr_thread_block {
 
 #ifdef __CUDACC__
 
-/* On the device; nvcc's host pass needs a definition too, which nothing calls. */
+/* On the device; nvcc's host pass also needs a definition, which is never called. */
 CR_HD double cr_thread_block_sum(cr_thread_block thread_block, double value) {
 #ifdef __CUDA_ARCH__
   __shared__ double part[32];

@@ -23,7 +23,7 @@ typedef struct cr_update_args {
   cr_update_piece piece[CR_CUDA_SEGMENTS];
 } cr_update_args;
 
-/* The last piece that begins at or before element i; the first one begins at the first element of
+/* The last piece that begins at or before element i; the first piece begins at the first element of
  * the launch. */
 CR_HD const cr_update_piece *cr_piece_of(const cr_update_args *a, int64_t i) {
   int low = 0, high = a->pieces;

@@ -1,5 +1,5 @@
-/* Arrays of values in the element type that their tensor has: F32, F16 or BF16. Values are read as
- * floats, in which everything is computed, and rounded to the nearest when they are written. */
+/* Arrays of values in the element type that their tensor has: F32, F16 or BF16. Values are read and
+ * computed as floats, and rounded to nearest when written. */
 #ifndef CR_CUDA_KERNELS_VALUES_H
 #define CR_CUDA_KERNELS_VALUES_H
 

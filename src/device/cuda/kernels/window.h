@@ -2,8 +2,8 @@
  * are gathered: each input element adds up the gradients of its windows in their order. So no two
  * threads write one element, and the sum has one order.
  *
- * The number of axes is an argument of every function: where a device function calls them with a
- * constant, the coordinates stay in registers. */
+ * The number of axes is an argument of every function. If a device function passes a constant, the
+ * coordinates stay in registers. */
 #ifndef CR_CUDA_KERNELS_WINDOW_H
 #define CR_CUDA_KERNELS_WINDOW_H
 
@@ -48,7 +48,7 @@ CR_HD bool cr_hd_next(int axes, const int32_t *begin, const int32_t *end, int32_
   return false;
 }
 
-/* The part of one dense window that lies on the input. */
+/* The part of one dense window inside the input. */
 typedef struct cr_hd_span {
   int32_t first[CR_MAX_SPATIAL]; /* of the unclipped window */
   int32_t begin[CR_MAX_SPATIAL], end[CR_MAX_SPATIAL];
@@ -88,7 +88,7 @@ CR_HD int64_t cr_hd_locate(const cr_hd_slide *s, int axes, int64_t index, int64_
   return cr_hd_encode(axes, s->in, at);
 }
 
-/* The dense windows that see input position `at`: outputs begin <= o < end. */
+/* The dense windows that cover input position `at`: outputs begin <= o < end. */
 CR_HD bool cr_hd_seen_by(const cr_hd_slide *s, int axes, const int32_t *at, int32_t *begin,
                          int32_t *end) {
   for (int a = 0; a < axes; ++a) {
@@ -134,7 +134,7 @@ CR_HD void cr_pool_max_at(const cr_pool_args *a, int64_t i, int axes) {
   if (!span.empty) {
     do {
       const float x = cr_get(plane, cr_hd_encode(axes, s->in, at));
-      /* The first element always counts, a later one only when it is larger. */
+      /* The first element always counts, a later element only if it is larger. */
       if (index >= 0 && !(x > best)) continue;
       best = x;
       index = cr_pool_inside(s, axes, &span, at);
@@ -240,8 +240,9 @@ CR_HD void cr_pool_mask_device(const void *args, int64_t i) {
   else cr_pool_mask_at(a, i, a->slide.axes);
 }
 
-/* The first element at which the running sum exceeds `target`; failing that, the last one with a
- * positive value; failing that, the first. Its values go to *value and *inside. */
+/* The first element at which the running sum exceeds `target`. If there is none, the last element
+ * with a positive value. If there is none either, the first element. Its values go to *value and
+ * *inside. */
 CR_HD void cr_pool_draw(const cr_hd_slide *s, int axes, const cr_hd_span *span, cr_hd_values plane,
                         double target, float *value, int32_t *inside) {
   int32_t at[CR_MAX_SPATIAL];
@@ -369,8 +370,7 @@ CR_HD void cr_unfold_device(const void *args, int64_t i) {
   else cr_unfold_at(a, i, a->slide.axes);
 }
 
-/* The output position at which the window's element `offset` lies on input position `me`; -1: none.
- */
+/* The output position whose window has input position `me` as element `offset`; -1: none. */
 CR_HD int64_t cr_fold_source(const cr_hd_slide *s, int axes, const int32_t *me,
                              const int32_t *offset) {
   int32_t at[CR_MAX_SPATIAL];
