@@ -13,6 +13,7 @@
 #include "input_report.h"
 #include "memory_report.h"
 #include "signals.h"
+#include "solver/solver.h"
 
 typedef struct train_flags {
   const char *solver, *weights, *snapshot, *gpu, *phase, *stage, *plugin;
@@ -182,6 +183,7 @@ static int train(const train_flags *flags, const crema_solver_options *options) 
   double start = 0;
   if (flags->memory_report) cli_memory_report_begin();
   crema_status status = crema_solver_load(flags->solver, options, &solver);
+  if (status == CREMA_OK && cr_snapshot_is_wanted(solver)) status = cr_snapshot_check(solver);
   if (status == CREMA_OK) status = choose_start(solver, flags);
   if (status == CREMA_OK) {
     run->solver = solver;
@@ -192,7 +194,7 @@ static int train(const train_flags *flags, const crema_solver_options *options) 
     status = crema_solver_solve(solver);
   }
   cli_progress("");
-  if (status == CREMA_OK) cr_log_info("Optimization Done.");
+  if (status == CREMA_OK && !solver->stop_requested) cr_log_info("Optimization Done.");
   /* Prints the failure before freeing anything can change its text. */
   int code = status == CREMA_OK ? success_code(run) : cli_fail();
   if (status == CREMA_OK && flags->input_report) {

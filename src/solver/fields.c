@@ -1,7 +1,9 @@
 #include "solver/fields.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "core/fail.h"
@@ -91,4 +93,21 @@ crema_status cr_fields_check(const Caffe__SolverParameter *param) {
   if (param->ema_decay < 1) return CREMA_OK;
   return cr_field_fail(CREMA_E_RANGE, "ema_decay", "ema_decay must be below 1, found %g",
                        (double)param->ema_decay);
+}
+
+crema_status cr_fields_check_prefix(const char *prefix, const char *path) {
+  const char *slash = strrchr(prefix, '/');
+  struct stat info;
+  if (slash == NULL || slash == prefix) return CREMA_OK;
+  char *folder = strndup(prefix, (size_t)(slash - prefix));
+  if (folder == NULL) return cr_fail_memory(strlen(prefix) + 1, "a path");
+  crema_status status = CREMA_OK;
+  if (stat(folder, &info) != 0 && errno == ENOENT) {
+    status = cr_field_fail(CREMA_E_IO, "snapshot_prefix",
+                           "snapshot_prefix \"%s\": the folder '%s' does not exist; create it or "
+                           "choose another prefix",
+                           prefix, folder);
+  }
+  free(folder);
+  return cr_field_locate(status, path);
 }

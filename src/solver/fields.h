@@ -19,4 +19,8 @@ crema_status cr_field_locate(crema_status code, const char *path);
 /* Errors: CREMA_E_RANGE for NaN and infinities, and for senseless negative numbers. */
 crema_status cr_fields_check(const Caffe__SolverParameter *param) CREMA_MUST_USE;
 
+/* Errors: CREMA_E_IO, blamed on the solver file at `path`, if the folder of the snapshots' prefix
+ * does not exist. */
+crema_status cr_fields_check_prefix(const char *prefix, const char *path) CREMA_MUST_USE;
+
 #endif

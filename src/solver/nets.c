@@ -156,7 +156,7 @@ crema_status cr_solver_build_train_net(crema_solver *solver, int index) {
   }
   if (chosen == NULL) {
     return cr_fail(CREMA_E_PARSE,
-                   "%s: no net to train; give net, net_param, train_net or train_net_param",
+                   "%s: no net to train; set one of net, net_param, train_net, train_net_param",
                    solver->path);
   }
   const net_place place = {.phase = CREMA_TRAIN, .replica = index};

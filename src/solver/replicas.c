@@ -164,7 +164,7 @@ static crema_status between_devices(const crema_solver *solver, cr_exchange **en
                    "mpi exchanges between processes, and this one was not started by mpirun");
   }
   if (wanted == CREMA_EXCHANGE_TREE) {
-    cr_log_info("Exchange: tree of %d devices, the first of which updates", count);
+    cr_log_info("Exchange: tree of %d devices; the first one updates", count);
     return cr_exchange_create_tree(
         device, count, solver->options.any_order ? CR_EXCHANGE_ARRIVAL : CR_EXCHANGE_FIXED, end);
   }
@@ -248,6 +248,10 @@ crema_status cr_solver_make_replicas(crema_solver *solver) {
   if (will_join(solver)) {
     solver->rank = solver->options.process_rank;
     solver->ranks = solver->options.process_count;
+  }
+  /* As Caffe does, before a net is built. */
+  if (cr_solver_leads(solver) && solver->param->snapshot > 0) {
+    CR_TRY(cr_fields_check_prefix(solver->snapshot_prefix, solver->path));
   }
   solver->tests_shared = solver->ranks > 1 && solver->options.exchange != CREMA_EXCHANGE_TREE;
   CR_TRY(CR_NEW(solver->replica, solver->replicas, "replicas"));

@@ -6,10 +6,17 @@
 #include "core/file.h"
 #include "core/hdf5_api.h"
 #include "core/log.h"
+#include "solver/fields.h"
 #include "solver/solver.h"
 
 bool cr_snapshot_is_hdf5(const crema_solver *solver) {
   return solver->param->snapshot_format == CAFFE__SOLVER_PARAMETER__SNAPSHOT_FORMAT__HDF5;
+}
+
+bool cr_snapshot_is_wanted(const crema_solver *solver) {
+  const Caffe__SolverParameter *param = solver->param;
+  return param->snapshot > 0 || param->snapshot_after_train ||
+         param->test_and_snapshot_last_epochs > 0;
 }
 
 /* Removes drafts of snapshots that a kill interrupted. */
@@ -44,6 +51,7 @@ static crema_status probe(const crema_solver *solver) {
 
 crema_status cr_snapshot_check(const crema_solver *solver) {
   if (!cr_solver_leads(solver)) return CREMA_OK;
+  CR_TRY(cr_fields_check_prefix(solver->snapshot_prefix, solver->path));
   if (cr_snapshot_is_hdf5(solver)) {
     crema_status possible = cr_hdf5_load();
     if (possible == CREMA_OK) {
@@ -162,7 +170,7 @@ static crema_status try_snapshot(crema_solver *solver, const double *score) {
   if (status == CREMA_OK) return CREMA_OK;
   if (status == CREMA_E_NUMERIC && solver->options.on_nan == CREMA_SOLVER_NAN_STOP) return status;
   cr_snapshot_note_failure(solver, status);
-  cr_log_warning("%s; training goes on, and the next snapshot is written when it is due",
+  cr_log_warning("%s; training continues, and the next snapshot is written when it is due",
                  crema_error_text());
   return CREMA_OK;
 }

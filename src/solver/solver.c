@@ -111,9 +111,27 @@ static int64_t count_batch(const crema_net *net) {
   return 0;
 }
 
+/* Caffe trains with a base_lr of 0 when it is missing, which changes nothing. A solver that only
+ * tests needs none. */
+static crema_status check_base_lr(const crema_solver *solver) {
+  const Caffe__SolverParameter *param = solver->param;
+  if (param->base_lr < 0) {
+    cr_log_warning("%s: base_lr is negative (%g): training increases the loss", solver->path,
+                   (double)param->base_lr);
+  }
+  if (param->has_base_lr || solver->schedule.policy == CR_RATE_MULTIFIXED) return CREMA_OK;
+  if (param->max_iter > 0 && !param->disabled_update) {
+    return cr_fail(CREMA_E_PARSE,
+                   "base_lr is missing; give the learning rate, as in base_lr: 0.01");
+  }
+  cr_log_warning("%s: base_lr is missing; it is 0", solver->path);
+  return CREMA_OK;
+}
+
 static crema_status check_param(crema_solver *solver) {
   crema_status status = cr_fields_check(solver->param);
   if (status == CREMA_OK) status = cr_schedule_read(solver->param, &solver->schedule);
+  if (status == CREMA_OK) status = check_base_lr(solver);
   if (status == CREMA_OK) {
     status = cr_loss_window_init(&solver->window, solver->param->average_loss);
   }
@@ -123,8 +141,6 @@ static crema_status check_param(crema_solver *solver) {
 static crema_status build(crema_solver *solver) {
   CR_TRY(read_param(solver));
   CR_TRY(check_param(solver));
-  const Caffe__SolverParameter *param = solver->param;
-  if (!param->has_base_lr) cr_log_warning("%s: base_lr is missing; it is 0", solver->path);
   CR_TRY(set_prefix(solver));
   CR_TRY(cr_solver_make_replicas(solver));
   cr_grad_scale_start(solver);

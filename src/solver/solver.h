@@ -47,7 +47,7 @@ struct crema_solver {
   int rank;                     /* of the first replica of this process */
   int ranks;                    /* replicas of all processes, which share the data */
   int replicas;                 /* of this process */
-  bool warned_alone;            /* of not having joined its group */
+  bool warned_alone;            /* that it has not joined the other processes */
   cr_replica *replica;
   cr_replica_threads *team;
   /* The shared input of this process's replicas: of the train net, then of each test net; NULL for
@@ -197,6 +197,8 @@ crema_status cr_solver_update(crema_solver *solver) CREMA_MUST_USE;
 /* Defined in snapshot.c: */
 
 bool cr_snapshot_is_hdf5(const crema_solver *solver);
+/* Whether training is to write snapshots. */
+bool cr_snapshot_is_wanted(const crema_solver *solver);
 /* Fails unless files can be made in the snapshots' folder and HDF5 snapshots can hold the net.
  * Errors: CREMA_E_IO, CREMA_E_UNSUPPORTED without HDF5, errors of cr_net_check_hdf5. */
 crema_status cr_snapshot_check(const crema_solver *solver) CREMA_MUST_USE;

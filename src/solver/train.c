@@ -33,6 +33,11 @@ double cr_loss_window_mean(const cr_loss_window *window) {
   return window->count > 0 ? sum / window->count : 0;
 }
 
+static const char *advice(const crema_solver *solver) {
+  return solver->schedule.base_lr < 0 ? "base_lr is negative, so training increases the loss"
+                                      : "a lower base_lr or clip_gradients may help";
+}
+
 static crema_status fail_loss(crema_solver *solver, crema_net *net, double loss) {
   const char *layer = NULL, *blob = NULL;
   long long iteration = (long long)solver->iteration;
@@ -40,10 +45,11 @@ static crema_status fail_loss(crema_solver *solver, crema_net *net, double loss)
   CR_TRY(cr_net_find_nonfinite(net, &found, &layer, &blob));
   if (found) {
     const cr_where where = {.layer = layer, .blob = blob, .told = true};
-    return cr_fail_at(CREMA_E_NUMERIC, &where,
-                      "iteration %lld: the loss is %g; the first values that are not finite are in "
-                      "blob '%s' of layer '%s' (a lower base_lr or clip_gradients may help)",
-                      iteration, loss, blob, layer);
+    return cr_fail_at(
+        CREMA_E_NUMERIC, &where,
+        "iteration %lld: the loss is %g; the first values that are NaN or infinite are "
+        "in blob '%s' of layer '%s' (%s)",
+        iteration, loss, blob, layer, advice(solver));
   }
   return cr_fail(CREMA_E_NUMERIC, "iteration %lld: the loss is %g", iteration, loss);
 }
@@ -62,11 +68,9 @@ static crema_status fail_weights(crema_solver *solver) {
   if (isfinite(sum)) return CREMA_OK;
   CR_TRY(cr_net_find_nonfinite(solver->net, &found, &layer, &blob));
   const cr_where where = {.layer = layer, .blob = blob, .told = true};
-  return cr_fail_at(
-      CREMA_E_NUMERIC, &where,
-      "iteration %lld: the loss is finite, but values of layer '%s' are not: %s (a lower "
-      "base_lr or clip_gradients may help)",
-      (long long)solver->iteration, layer, blob);
+  return cr_fail_at(CREMA_E_NUMERIC, &where,
+                    "iteration %lld: the loss is finite, but values of layer '%s' are not: %s (%s)",
+                    (long long)solver->iteration, layer, blob, advice(solver));
 }
 
 /* Returns the failure that values are not finite, or only warns: the first time and at each
@@ -323,13 +327,7 @@ static crema_status report_end(crema_solver *solver, bool tested) {
   return CREMA_OK;
 }
 
-static bool takes_snapshots(const crema_solver *solver) {
-  const Caffe__SolverParameter *param = solver->param;
-  return param->snapshot > 0 || param->snapshot_after_train ||
-         param->test_and_snapshot_last_epochs > 0;
-}
-
-/* Writes the snapshot after training, or retries a snapshot that could not be written. */
+/* Writes the snapshot after training, or once more a snapshot that could not be written. */
 static crema_status snapshot_at_end(crema_solver *solver) {
   const Caffe__SolverParameter *param = solver->param;
   bool wanted = param->snapshot_after_train && !is_due(solver->iteration, param->snapshot) &&
@@ -345,7 +343,7 @@ static crema_status snapshot_at_end(crema_solver *solver) {
  * unless values are not finite or an update is incomplete. Returns the failure. */
 static crema_status save_after_failure(crema_solver *solver, int64_t start, crema_status failure) {
   (void)cr_solver_tell(solver, failure);
-  if (failure == CREMA_E_NUMERIC || !takes_snapshots(solver) || solver->iteration == start ||
+  if (failure == CREMA_E_NUMERIC || !cr_snapshot_is_wanted(solver) || solver->iteration == start ||
       solver->iteration == solver->snapshot_iteration) {
     return failure;
   }
@@ -368,7 +366,7 @@ static crema_status save_after_failure(crema_solver *solver, int64_t start, crem
 crema_status crema_solver_solve(crema_solver *solver) {
   CR_REQUIRE(solver);
   const int64_t start = solver->iteration;
-  if (takes_snapshots(solver)) CR_TRY(cr_snapshot_check(solver));
+  if (cr_snapshot_is_wanted(solver)) CR_TRY(cr_snapshot_check(solver));
   cr_log_info("Solving %s", crema_net_name(solver->net));
   cr_log_info("Learning Rate Policy: %s", solver->param->lr_policy);
   solver->stop_requested = false;

@@ -121,6 +121,7 @@ for layer in Data:data ImageData:image_data HDF5Data:hdf5_data WindowData:window
 done
 
 # Snapshots and weights that cannot be used.
+make_net good 'max_iter: 20 random_seed: 1'
 run train -solver good.prototxt -snapshot no.solverstate
 expect_error "no snapshot" "no.solverstate"
 head -c 100 good_iter_20.solverstate >cut.solverstate

@@ -105,7 +105,8 @@ static bool has_pair(const folder_case *f, int iteration) {
   return state;
 }
 
-static const char *const goes_on = "training goes on, and the next snapshot is written when it is";
+static const char *const goes_on =
+    "training continues, and the next snapshot is written when it is";
 
 /* ---- snapshots ---- */
 
@@ -400,7 +401,7 @@ TEST(losses_are_warned_of_at_displays) {
   f.c.solver->options.feed = feed_nan;
   ok(crema_solver_solve(f.c.solver));
   assert_int_equal(count_lines(&f.lines, "iteration 3: the loss is "), 1);
-  assert_int_equal(count_lines(&f.lines, "not finite are in blob 'data' of layer 'in'"), 1);
+  assert_int_equal(count_lines(&f.lines, "NaN or infinite are in blob 'data' of layer 'in'"), 1);
   for (int i = 4; i <= 10; ++i) { /* the last one is of after training */
     char words[64];
     snprintf(words, sizeof words, "iteration %d: the loss is ", i);

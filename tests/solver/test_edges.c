@@ -229,7 +229,7 @@ TEST(nets_named_twice) {
                    1);
   assert_int_equal(count_lines(&lines, "Creating training net specified in"), 0);
   assert_fails(load_text(&c, FIXED), CREMA_E_PARSE,
-               "no net to train; give net, net_param, train_net or train_net_param");
+               "no net to train; set one of net, net_param, train_net, train_net_param");
   case_end(&c);
 }
 

@@ -310,6 +310,55 @@ CASE_TEST(nets_can_be_asked_for) {
   assert_null(crema_solver_test_net(c->solver, 2));
 }
 
+/* A base_lr that is missing trains nothing; a negative one may be meant. */
+CASE_TEST(base_lr_is_required_to_train) {
+  static const char *const rows[][2] = {
+      {"lr_policy: 'fixed' max_iter: 1", "base_lr is missing; give the learning rate"},
+      {"lr_policy: 'fixed' max_iter: 0", NULL},
+      {"lr_policy: 'fixed' max_iter: 1 disabled_update: true", NULL},
+      {"lr_policy: 'multifixed' max_iter: 1 stagelr: 0.1 stageiter: 1", NULL},
+      {"lr_policy: 'fixed' max_iter: 1 base_lr: -1", NULL},
+  };
+  static log_lines lines;
+  char path[256], text[512];
+  solver_case *c = *state;
+  case_write(c, "net.prototxt", small_net);
+  listen(&lines);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    snprintf(text, sizeof text, "net: 'net.prototxt' %s", rows[i][0]);
+    case_write(c, "solver.prototxt", text);
+    crema_solver_destroy(c->solver);
+    c->solver = NULL;
+    crema_status status =
+        crema_solver_load(case_path(c, "solver.prototxt", path), &c->options, &c->solver);
+    assert_int_equal(status, rows[i][1] == NULL ? CREMA_OK : CREMA_E_PARSE);
+    if (rows[i][1] != NULL) assert_error_has(rows[i][1]);
+  }
+  stop_listening();
+  assert_int_equal(count_lines(&lines, "base_lr is missing; it is 0"), 2);
+  assert_int_equal(count_lines(&lines, "base_lr is negative (-1): training increases the loss"), 1);
+}
+
+/* Periodic snapshots need their folder at once, other snapshots before training begins. */
+CASE_TEST(folders_of_snapshots_must_exist) {
+  static const char rest[] =
+      "base_lr: 0.1 lr_policy: 'fixed' max_iter: 9 snapshot_prefix: 'nowhere/s'";
+  char path[256], text[512];
+  solver_case *c = *state;
+  case_write(c, "net.prototxt", small_net);
+  snprintf(text, sizeof text, "net: 'net.prototxt' snapshot: 3\n%s", rest);
+  case_write(c, "solver.prototxt", text);
+  assert_fails(crema_solver_load(case_path(c, "solver.prototxt", path), NULL, &c->solver),
+               CREMA_E_IO,
+               "solver.prototxt:2: snapshot_prefix \"nowhere/s\": the folder 'nowhere' does not "
+               "exist; create it or choose another prefix");
+  snprintf(text, sizeof text, "net: 'net.prototxt' %s", rest);
+  case_write(c, "solver.prototxt", text);
+  ok(crema_solver_load(path, NULL, &c->solver));
+  assert_fails(crema_solver_solve(c->solver), CREMA_E_IO, "the folder 'nowhere' does not exist");
+  assert_int_equal(crema_solver_iteration(c->solver), 0);
+}
+
 CASE_TEST(nets_to_train_are_needed) {
   char path[256];
   solver_case *c = *state;

@@ -146,7 +146,7 @@ CASE_TEST(a_loss_that_is_not_finite) {
   assert_fails(crema_solver_solve(c->solver), CREMA_E_NUMERIC, "iteration 4");
   assert_int_equal(strncmp(crema_error_text(), "iteration 4: the loss is ", 25), 0);
   assert_string_equal(strstr(crema_error_text(), "nan"), /* the system may show its sign */
-                      "nan; the first values that are not finite are in "
+                      "nan; the first values that are NaN or infinite are in "
                       "blob 'data' of layer 'in' (a lower base_lr or clip_gradients may help)");
   assert_string_equal(crema_error_layer(), "in");
   assert_int_equal(crema_solver_iteration(c->solver), 4);
