@@ -1,5 +1,6 @@
-/* Element-wise functions and sums of two, computed by the convolution or inner product before them
- * while it writes its result (cr_layer.posts); ReLUs by a Scale or Bias, too. */
+/* Fuses element-wise functions and sums of two into the preceding convolution or inner product,
+ * which computes them while it writes its result (cr_layer.posts). Also fuses ReLUs into a Scale or
+ * Bias. */
 #include "core/fail.h"
 #include "infer/passes.h"
 #include "layers/registry.h"
@@ -39,8 +40,8 @@ static crema_status read_post(const cr_graph *graph, int layer, cr_post *out, bo
 static crema_status take_function(cr_graph *graph, int layer, int reader, bool *taken) {
   cr_post post;
   *taken = false;
-  /* One function is enough for nets in use. oneDNN 2.6 computes some lists of two wrong: a ReLU
-   * after a ReLU with a slope and a sum gets the slope of the first. */
+  /* One function is enough for nets in use. The library oneDNN 2.6 computes some lists of two
+   * functions wrong: a ReLU after a ReLU with a slope and a sum gets the slope of the first. */
   const cr_posts *posts = &graph->layer[layer].frozen.posts;
   if (cr_posts_count(posts) > (cr_posts_add(posts) ? 1 : 0)) return CREMA_OK;
   CR_TRY(read_post(graph, reader, &post, taken));
@@ -66,7 +67,7 @@ static bool is_sum(const cr_graph *graph, int layer) {
   return true;
 }
 
-/* A walk over the values that lie in one block of memory. */
+/* A walk over the values that are stored in one block of memory. */
 typedef struct walk {
   int layer; /* that is to overwrite the memory */
   bool free; /* so far: no layer needs the values when that layer runs */
@@ -87,8 +88,8 @@ static void visit(cr_graph *graph, walk *w, int value) {
 }
 
 /* Whether the layer may write its result over the addend: no other layer needs a value in that
- * memory when the layer runs. The layer's own source lies elsewhere, as its reader is the layer
- * itself. */
+ * memory when the layer runs. The layer's own source is stored elsewhere, because its reader is the
+ * layer itself. */
 static bool overwrite_addend(cr_graph *graph, int layer, int addend) {
   const int root = cr_graph_root(graph, addend), source = graph->layer[layer].bottom[0];
   const cr_graph_layer *maker = &graph->layer[graph->value[root].maker];
@@ -133,11 +134,11 @@ static crema_status take_sum(cr_graph *graph, int layer, int reader, bool *taken
   CR_TRY(add_bottom(graph, layer, addend));
   l->adds_in_place = overwrite_addend(graph, layer, addend);
   return cr_graph_tell_merge(graph, "fuse", reader, layer,
-                             l->adds_in_place ? ", in the memory of what is added" : "");
+                             l->adds_in_place ? ", in the memory of the addend" : "");
 }
 
-/* Lets a Scale, which may have been made of other layers, apply a ReLU. Other functions would take
- * as long as their own layers. */
+/* Lets a Scale, which may be a merger of other layers, apply a ReLU. Other functions would take the
+ * same time as their own layers. */
 static crema_status fuse_relu(cr_graph *graph, int layer) {
   const cr_graph_layer *l = &graph->layer[layer];
   cr_post post;

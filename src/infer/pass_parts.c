@@ -1,6 +1,6 @@
 /* A pointwise convolution of a Concat of two is the sum of two convolutions, each with its part of
- * the weights. If the Concat copies much more than a sum costs, it is removed. Pooling takes each
- * channel by itself, so it moves before the Concat. */
+ * the weights. If the Concat copies much more than a sum costs, it is removed. Pooling treats each
+ * channel separately, so it moves before the Concat. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,13 +11,13 @@
 
 enum {
   PARTS = 2,
-  /* A sum reads and writes the result once more, and a call takes as long as copying 100 KB does.
+  /* A sum reads and writes the result one more time, and a call costs the time of copying 100 KB.
    */
   FEWER_OUTPUTS = 4, /* than channels */
   LEAST = 1 << 17    /* values of a sample */
 };
 
-/* The bottoms must live beyond the Concat: nothing else lies in their memory, and they have one
+/* The bottoms must outlive the Concat: no other value is stored in their memory, and they have one
  * reader. */
 static bool is_large_pair(const cr_graph *graph, int index) {
   const cr_graph_layer *l = &graph->layer[index];
@@ -61,8 +61,8 @@ static bool is_shrinking(const cr_graph *graph, int layer) {
   return 2 * crema_shape_count(to, 1, to->axes) <= crema_shape_count(from, 1, from->axes);
 }
 
-/* A layer, named after the Concat and `what`, that makes of bottom `part` of the Concat what `like`
- * makes of the whole. The numbers of both may grow by one. */
+/* A layer, named after the Concat and `what`, that does for bottom `part` of the Concat the work of
+ * `like` for the whole. The numbers of both may grow by one. */
 static crema_status insert_part(cr_graph *graph, int *concat, int *like, int part, const char *what,
                                 int *out) {
   const int value = graph->layer[*concat].bottom[part];
@@ -138,7 +138,7 @@ static crema_status add_products(cr_graph *graph, int concat, int conv) {
   }
   graph->value[second].reader = graph->value[sum].reader = conv;
   graph->layer[concat].removed = true;
-  return cr_graph_tell(graph, "parts", "%s adds up what it makes of the bottoms of %s",
+  return cr_graph_tell(graph, "parts", "%s adds up its results for the bottoms of %s",
                        cr_graph_name(graph, conv, name[0]), cr_graph_name(graph, concat, name[1]));
 }
 

@@ -1,9 +1,9 @@
 /* Protobuf wire format to messages, driven by the descriptors.
  *
- * protobuf-c's own reader stops at fields of 2 GiB, which one layer of a large model exceeds, and
- * keeps a record for each unpacked float; this one has no such limit. Each message is walked
- * twice: once to count the values of its repeated fields and to learn its dialect, then to read
- * them into arrays of the right size. */
+ * protobuf-c's own reader is limited to fields of 2 GiB, which one layer of a large model exceeds.
+ * It also keeps a record for each unpacked float. This reader has no such limit. Each message is
+ * walked twice: once to count the values of its repeated fields and to learn its dialect, then to
+ * read them into arrays of the right size. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ typedef struct wire_cursor {
   const uint8_t *end;
 } wire_cursor;
 
-/* One record: a tag and what follows. */
+/* One record: a tag and its payload. */
 typedef struct wire_record {
   uint32_t number;
   cr_wire_type wire;
@@ -37,7 +37,7 @@ typedef struct wire_record {
 /* The result of the first walk over a message. */
 typedef struct wire_survey {
   size_t counts[CR_FIELDS_MAX]; /* values of each field, packed or not */
-  /* Where all values of the field lie, when they are to stay there; else NULL. */
+  /* The position of all values of the field if they stay in the input; else NULL. */
   const uint8_t *in_place[CR_FIELDS_MAX];
   size_t unknown;
   bool nv;
@@ -106,8 +106,8 @@ static bool skip_payload(wire_cursor *c, cr_wire_type wire) {
   return true;
 }
 
-/* Moves behind the end tag of a group whose start tag was just read. No field of the schema is
- * a group; other dialects may have some. */
+/* Skips to the end of a group whose start tag was just read. No field of the schema is a group;
+ * other dialects may have some. */
 static bool skip_group(wire_cursor *c, uint32_t number) {
   uint32_t open[CR_WIRE_DEPTH_MAX];
   size_t depth = 0;
@@ -137,7 +137,7 @@ static crema_status fail_cut(const message_reader *r, const ProtobufCMessageDesc
       record->wire == CR_WIRE_BYTES ? read_varint(record->body, end, &size) : NULL;
   cr_buffer need = {0};
   if (payload != NULL) {
-    CR_TRY(cr_buffer_print(&need, " needs %llu bytes of which %zu are there",
+    CR_TRY(cr_buffer_print(&need, " needs %llu bytes, but only %zu are left",
                            (unsigned long long)size, (size_t)(end - payload)));
   }
   crema_status status =
@@ -246,7 +246,7 @@ static crema_status learn_dialect(const message_reader *r, const ProtobufCMessag
   return CREMA_OK;
 }
 
-/* Notes that `count` values of field number `index` lie in the record. */
+/* Records that `count` values of field number `index` are in the record. */
 static void count_values(const message_reader *r, const ProtobufCMessageDescriptor *type,
                          const wire_record *record, size_t index, size_t count, wire_survey *out) {
   const ProtobufCFieldDescriptor *field = &type->fields[index];
@@ -411,7 +411,7 @@ static crema_status check_required(const message_reader *r, const ProtobufCMessa
   return CREMA_OK;
 }
 
-/* Leaves the field's values in the input if they are to stay there. */
+/* Leaves the field's values in the input if they should stay there. */
 static bool keep_in_place(const message_reader *r, ProtobufCMessage *message,
                           const ProtobufCFieldDescriptor *field, const wire_record *record,
                           const wire_survey *found, size_t count) {
@@ -463,7 +463,7 @@ static crema_status read_message(const message_reader *r, ProtobufCMessage *mess
   return CREMA_OK;
 }
 
-/* Removes values that lie in the input from a message, so that the rest can be freed. */
+/* Removes values that are stored in the input from a message, so that the rest can be freed. */
 static void forget(const message_reader *r, ProtobufCMessage *message) {
   const ProtobufCMessageDescriptor *type = message->descriptor;
   for (unsigned i = 0; i < type->n_fields; ++i) {

@@ -176,13 +176,13 @@ static size_t run_length(const detection_row *rows, size_t count, bool of_class)
 
 /* The mean over the classes of one output. */
 static double mean_precision(const detection_row *rows, size_t count,
-                             const Caffe__SolverParameter *param, bool told, double *curve) {
+                             const Caffe__SolverParameter *param, bool logs, double *curve) {
   double sum = 0;
   int classes = 0;
   for (size_t at = 0; at < count; ++classes) {
     const size_t length = run_length(rows + at, count - at, true);
     const double precision = average_precision(rows + at, length, param->ap_version, curve);
-    if (told && param->show_per_class_result) {
+    if (logs && param->show_per_class_result) {
       cr_log_info("class%d: %g", (int)rows[at].label, precision);
     }
     sum += precision;
@@ -192,7 +192,7 @@ static double mean_precision(const detection_row *rows, size_t count,
 }
 
 crema_status cr_detections_report(cr_detections *of, const Caffe__SolverParameter *param,
-                                  crema_net *net, bool told, double *score) {
+                                  crema_net *net, bool logs, double *score) {
   detection_row *rows = (detection_row *)(void *)of->row.data;
   const size_t count = of->row.size / sizeof *rows;
   double *curve = NULL;
@@ -204,8 +204,8 @@ crema_status cr_detections_report(cr_detections *of, const Caffe__SolverParamete
   for (size_t at = 0; at < count;) {
     const size_t length = run_length(rows + at, count - at, false);
     const int output = (int)rows[at].output;
-    const double mean = mean_precision(rows + at, length, param, told, curve);
-    if (told) cr_report_output("Test", output, crema_net_output_name(net, output), mean, 0);
+    const double mean = mean_precision(rows + at, length, param, logs, curve);
+    if (logs) cr_report_output("Test", output, crema_net_output_name(net, output), mean, 0);
     if (at == 0) *score = mean;
     at += length;
   }

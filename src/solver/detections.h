@@ -27,11 +27,11 @@ crema_status cr_detections_append(cr_detections *to, const cr_detections *from) 
 /* Gives each process the results of all. */
 crema_status cr_detections_gather(cr_detections *of, cr_world *world) CREMA_MUST_USE;
 
-/* Computes the mean average precision of each output; *score is the first. With `told` logs them
+/* Computes the mean average precision of each output; *score is the first. With `logs` it logs them
  * and, with show_per_class_result, the average precision of each class. Sorts the rows. Errors:
  * CREMA_E_NO_MEMORY. */
 crema_status cr_detections_report(cr_detections *of, const Caffe__SolverParameter *param,
-                                  crema_net *net, bool told, double *score) CREMA_MUST_USE;
+                                  crema_net *net, bool logs, double *score) CREMA_MUST_USE;
 
 void cr_detections_free(cr_detections *of);
 

@@ -59,7 +59,7 @@ crema_status cr_early_stop_prepare(crema_solver *solver) {
   }
   if (stop->output > 0 && cr_detections_wanted(param)) {
     return cr_field_fail(CREMA_E_UNSUPPORTED, "early_stop_output",
-                         "early_stop_output: of detections, the score is that of the first output");
+                         "early_stop_output: for detections, only the first output has a score");
   }
   const bool is_loss = solver->test_net[stop->net]->output_weight[stop->output] != 0;
   stop->lowest =

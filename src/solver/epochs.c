@@ -41,8 +41,8 @@ crema_status cr_epochs_check(const crema_solver *solver) {
   if (!possible) {
     return cr_field_fail(
         CREMA_E_ARGUMENT, "test_and_snapshot_last_epochs",
-        "test_and_snapshot_last_epochs: the input of net '%s' has no epochs; that of "
-        "Data, AnnotatedData, ImageData and MemoryData has",
+        "test_and_snapshot_last_epochs: the input of net '%s' has no epochs; use Data, "
+        "AnnotatedData, ImageData or MemoryData",
         crema_net_name(solver->net));
   }
   if (samples > 0) {

@@ -77,8 +77,8 @@ crema_status crema_solver_broadcast(crema_solver *solver) {
 crema_status cr_solver_check_others(crema_solver *solver, int64_t end) {
   if (solver->ranks > cr_solver_partners(solver) && !solver->warned_alone) {
     cr_log_warning(
-        "Rank %d of %d trains by itself, on its share of the data: it has not joined the "
-        "others",
+        "Rank %d of %d trains by itself, on its share of the data: it has not joined its "
+        "group",
         solver->rank, solver->ranks);
     solver->warned_alone = true;
   }

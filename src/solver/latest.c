@@ -103,7 +103,8 @@ static crema_status find_latest(crema_solver *solver, char **out) {
       *out = found.state[i].path;
       found.state[i].path = NULL;
     } else if (status != CREMA_E_NO_MEMORY) {
-      cr_log_warning("%s: cannot go on from here: %s", found.state[i].path, crema_error_text());
+      cr_log_warning("%s: cannot resume from this snapshot: %s", found.state[i].path,
+                     crema_error_text());
       status = CREMA_OK;
     }
   }

@@ -38,7 +38,7 @@ static const char *speed_text(cr_speed link, char *text, size_t size) {
 static void tell_links(const teller *t) {
   static const char *const way[] = {[CR_TREE_BOARD] = "on one board",
                                     [CR_TREE_DIRECT] = "direct",
-                                    [CR_TREE_BY_HOST] = "by way of the host"};
+                                    [CR_TREE_BY_HOST] = "via the host"};
   const cr_training_plan *plan = t->plan;
   char from[32], to[32], speed[64];
   if (plan->solver->world != NULL && plan->solver->ranks > 1) {

@@ -1,4 +1,4 @@
-/* The replicas of a training: on which devices, and how they exchange. */
+/* The replicas of a training: their devices and their exchange. */
 #include <stdlib.h>
 
 #include "core/fail.h"
@@ -164,7 +164,7 @@ static crema_status between_devices(const crema_solver *solver, cr_exchange **en
                    "mpi exchanges between processes, and this one was not started by mpirun");
   }
   if (wanted == CREMA_EXCHANGE_TREE) {
-    cr_log_info("Exchange: tree of %d devices; the first one updates", count);
+    cr_log_info("Exchange: tree of %d devices; the first device updates", count);
     return cr_exchange_create_tree(
         device, count, solver->options.any_order ? CR_EXCHANGE_ARRIVAL : CR_EXCHANGE_FIXED, end);
   }
@@ -217,7 +217,7 @@ static crema_status agree_on_seed(crema_solver *solver) {
   const Caffe__SolverParameter *param = solver->param;
   if (param->random_seed >= 0) solver->seed = (uint64_t)param->random_seed;
   else if (solver->options.has_seed) solver->seed = solver->options.seed;
-  /* All processes need the same seed; those that join later cannot ask for one. */
+  /* All processes need the same seed. Processes that join later cannot request it. */
   else if (!will_join(solver)) solver->seed = cr_random_seed();
   return cr_world_broadcast(solver->world, &solver->seed, sizeof solver->seed);
 }

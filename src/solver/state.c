@@ -205,7 +205,7 @@ static crema_status weights_to_proto(const crema_solver *solver, Caffe__CremaSta
   return CREMA_OK;
 }
 
-/* Averages of 16-bit weights are in full precision, too. */
+/* Averages of 16-bit weights are also in full precision. */
 static crema_status average_to_proto(const crema_solver *solver, Caffe__CremaState *message) {
   const cr_average *average = solver->replica[0].average;
   const int params = solver->net->learnables;
@@ -425,7 +425,7 @@ static crema_status check_update(const crema_solver *solver, const Caffe__CremaS
                    extra->n_correlation, crema_net_name(solver->net), solver->net->learnables);
   }
   for (size_t i = 0; i < extra->n_correlation; ++i) {
-    /* A little more than 1 comes from rounding. */
+    /* Rounding can give slightly more than 1. */
     if (fabs(extra->correlation[i]) < 1.01) continue;
     return cr_fail(CREMA_E_CORRUPT, "a correlation of %g is not possible", extra->correlation[i]);
   }
@@ -456,8 +456,8 @@ crema_status cr_state_check(crema_solver *solver, const Caffe__SolverState *stat
   return extra->n_net > 0 ? check_order(solver->net, extra->net[0]) : CREMA_OK;
 }
 
-/* The state for a layer: its own if there were as many solvers; else the state of the solver with
- * the least progress, so that no record is skipped. */
+/* The state for a layer: its own if the number of solvers is the same. Otherwise the state of the
+ * solver with the least progress, so that no record is skipped. */
 static const ProtobufCBinaryData *state_for(const cr_layer *layer,
                                             const Caffe__CremaState__Layer *from) {
   const cr_input_class *input = layer->kind->input;
@@ -579,9 +579,9 @@ crema_status cr_state_from_proto(crema_solver *solver, const Caffe__SolverState 
     update_from_proto(solver, NULL);
     early_stop_from_proto(solver, NULL);
     cr_log_warning(
-        "The state holds no reader positions and no random state: data is read from where this "
-        "solver is in it, which is the start unless it has trained, and training does not go on "
-        "exactly as it would have without the stop");
+        "The state has no reader positions and no random state. Data is read from this solver's "
+        "position, which is the start unless it has trained. Results differ from a run without a "
+        "stop");
     return CREMA_OK;
   }
   return extra_from_proto(solver, state->crema_state);

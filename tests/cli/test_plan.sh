@@ -39,12 +39,12 @@ grep -q 'tree\|reduce\|mpi' plan && fail "one device: a report of an exchange"
 CREMA_SIM=devices=5,memory=256M,boards=2,peers=islands:4,peer_bandwidth=1G,peer_latency=1e-3,bandwidth=1G \
   plan -gpu all
 expect_line "five devices" '^Plan of training digits with 5 devices, 80 samples' plan
-sed -n 's/^  \(sim:[0-4]\) *-> \(sim:[0-4]\) *\(on one board\|direct\|by way of the host\) .*/\1 \2 \3/p' plan >tree
+sed -n 's/^  \(sim:[0-4]\) *-> \(sim:[0-4]\) *\(on one board\|direct\|via the host\) .*/\1 \2 \3/p' plan >tree
 diff - tree <<'TREE' || fail "another tree"
 sim:0 sim:1 on one board
 sim:2 sim:3 on one board
 sim:0 sim:2 direct
-sim:0 sim:4 by way of the host
+sim:0 sim:4 via the host
 TREE
 # No link is found faster than it is; it may be slower on a busy machine.
 grep ' -> .*\(board\|direct\)' plan | sed 's/.*  \([0-9.e+-]*\) GB.s after \([0-9.e+-]*\) us/\1 \2/' |

@@ -518,7 +518,7 @@ FIXTURE_TEST(test_tools) {
   snprintf(command, sizeof command, "'%s/bin/crema' compute_image_mean '%s' 2>&1", CREMA_BINARY_DIR,
            db);
   assert_int_not_equal(run_command(command, &out), 0);
-  assert_non_null(strstr(out.data, "an AnnotatedDatum (a picture with boxes)"));
+  assert_non_null(strstr(out.data, "an AnnotatedDatum (an image with boxes)"));
   cr_buffer_free(&out);
 }
 

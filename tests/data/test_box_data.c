@@ -146,8 +146,8 @@ FIXTURE_TEST(records_without_boxes_are_refused) {
     fixture_record put;
     crema_status status;
     const char *text;
-  } cases[] = {{"none", fixture_png, CREMA_E_CORRUPT, "0 numbers beside the picture"},
-               {"odd", put_odd, CREMA_E_CORRUPT, "7 numbers beside the picture"},
+  } cases[] = {{"none", fixture_png, CREMA_E_CORRUPT, "0 numbers alongside the image"},
+               {"odd", put_odd, CREMA_E_CORRUPT, "7 numbers alongside the image"},
                {"negative", put_negative, CREMA_E_CORRUPT, "an object of class -1"},
                {"raw", fixture_color, CREMA_E_UNSUPPORTED, "not encoded"}};
   const fixture *f = *state;

@@ -53,9 +53,9 @@ TEST(samples_are_added) {
   ok(cr_hdf5_writer_append(writer, "g/data", &first, CREMA_F32, values));
   ok(cr_hdf5_writer_append(writer, "g/data", &then, CREMA_F32, values + 6));
   assert_fails(cr_hdf5_writer_append(writer, "g/data", &narrow, CREMA_F32, values), CREMA_E_SHAPE,
-               "samples of shape 2 2 (4) cannot be added to those of shape 3 3 (9)");
+               "cannot add samples of shape 2 2 (4) to samples of shape 3 3 (9)");
   assert_fails(cr_hdf5_writer_append(writer, "g/data", &flat, CREMA_F32, values), CREMA_E_SHAPE,
-               "samples of shape 3 (3) cannot be added");
+               "cannot add samples of shape 3 (3)");
   ok(cr_hdf5_writer_append(writer, "g/data", &then, CREMA_F32, values + 9));
   ok(cr_hdf5_writer_append(writer, "other", &flat, CREMA_F32, values + 1));
   ok(cr_hdf5_writer_flush(writer));

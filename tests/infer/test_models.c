@@ -144,7 +144,7 @@ static void remove_blocks(crema_net *net) {
 TEST(passes_are_explained) {
   static const char *const said[] = {
       "fold: BatchNorm 'n1' into Convolution 'c1'\n", "fuse: ReLU 'r1' into Convolution 'c1'\n",
-      "fuse: Eltwise 's' into Convolution 'c3', in the memory of what is added\n",
+      "fuse: Eltwise 's' into Convolution 'c3', in the memory of the addend\n",
       "fuse: ReLU 'r3' into Convolution 'c3'\n"};
   crema_net *net = make_blocks();
   crema_model *model = load_blocks(NULL, 0);

@@ -45,7 +45,7 @@ TEST(products_of_the_bottoms_are_added) {
                     "weight_filler { type: 'gaussian' std: 0.1 } } }",
             &p);
   assert_true(tells(&p,
-                    "parts: Convolution 'c' adds up what it makes of the bottoms of Concat "
+                    "parts: Convolution 'c' adds up its results for the bottoms of Concat "
                     "'side'\n"));
   assert_true(tells(&p, "parts: Convolution 'f' adds up"));
   check_all(&p);
@@ -79,7 +79,7 @@ TEST(products_of_what_is_pooled_are_added) {
       &p);
   assert_true(tells(&p, "parts: Pooling 'pool' pools the bottoms of Concat 'side'\n"));
   assert_true(tells(&p,
-                    "parts: Convolution 'c' adds up what it makes of the bottoms of Concat "
+                    "parts: Convolution 'c' adds up its results for the bottoms of Concat "
                     "'side'\n"));
   check_all(&p);
   check_blobs(&p);

@@ -61,8 +61,7 @@ TEST(a_stride_goes_to_the_convolution_that_can_save_by_it) {
   assert_true(tells(&p, "stride: Convolution 'b' computes one of 4 positions"));
   assert_false(tells(&p, "stride: Convolution 'a'"));
   assert_true(tells(&p, "is copied for Eltwise 'sum'\n"));
-  assert_true(
-      tells(&p, "fuse: Eltwise 'sum' into Convolution 'c', in the memory of what is added"));
+  assert_true(tells(&p, "fuse: Eltwise 'sum' into Convolution 'c', in the memory of the addend"));
   check_equal(&p);
   check_extents(&p);
   check_batches(&p);

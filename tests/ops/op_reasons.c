@@ -279,7 +279,7 @@ static bool is_maximum(const question *q) {
   return q->desc->u.pool.method == CR_POOL_MAX;
 }
 
-/* Not 2 or 3 columns, 1 or 2 apart, of few rows. */
+/* Not 2 or 3 columns wide with stride 1 or 2, of few rows. */
 static bool has_no_short_windows(const question *q) {
   const cr_window *w = &q->desc->u.pool.window;
   return is_no_plane(q) || w->kernel[1] < 2 || w->kernel[1] > 3 || w->stride[1] > 2 ||
@@ -405,8 +405,8 @@ static const reason reasons[] = {
     {"", "no instructions for products of bf16", has_short_values, false},
     {"conv_", "a window over ", has_other_axes, true},
     {"conv_", "an empty shape", is_empty, true},
-    {"conv_fwd_dnnl", "a window in the padding alone", misses_input, false},
-    {"conv_bwd_weights_dnnl", "weights that meet the padding alone", has_columns_in_padding, false},
+    {"conv_fwd_dnnl", "a window entirely in the padding", misses_input, false},
+    {"conv_bwd_weights_dnnl", "weights that only see padding", has_columns_in_padding, false},
     {"conv_fwd_f32_border", "not a padded 1x1 convolution", is_no_padded_point, true},
     {"conv_fwd_f32_border", "the result is not in blocks of channels", is_possible, false},
     {"conv_fwd_cells", "a bias or post operations", has_bias_or_posts, true},
@@ -458,8 +458,8 @@ static const reason reasons[] = {
     {"pool_bwd_average", "not two axes", is_no_plane, true},
     {"pool_fwd_average", "dilated or empty windows", has_windows_outside, true},
     {"pool_bwd_average", "dilated or empty windows", has_windows_outside, true},
-    {"pool_fwd_average", "not windows of 2 or 3 columns", has_no_short_windows, true},
-    {"pool_bwd_average", "not windows of 2 or 3 columns", has_no_short_windows, true},
+    {"pool_fwd_average", "not 2 or 3 columns wide", has_no_short_windows, true},
+    {"pool_bwd_average", "not 2 or 3 columns wide", has_no_short_windows, true},
     {"pool_fwd_average", "not in plain order", is_not_plain, true},
     {"pool_bwd_average", "not in plain order", is_not_plain, true},
     {"pool_fwd_rows", "not in plain order", is_not_plain, true},
@@ -471,7 +471,7 @@ static const reason reasons[] = {
     {"pool_bwd_rows", "not two axes", is_no_plane, true},
     {"pool_fwd_rows", "dilated or empty windows", has_windows_outside, true},
     {"pool_bwd_rows", "dilated or empty windows", has_windows_outside, true},
-    {"pool_fwd_rows", "not windows of 2 or 3 columns", has_no_short_windows, true},
+    {"pool_fwd_rows", "not 2 or 3 columns wide", has_no_short_windows, true},
     {"pool_fwd_rows", "narrow or wide planes", has_narrow_or_wide_planes, true},
     {"pool_bwd_rows", "a large window", has_large_window, true},
     {"pool_fwd_channels", "not maxima", is_no_maximum_of_planes, true},

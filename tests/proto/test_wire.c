@@ -165,16 +165,16 @@ TEST(damaged_input_is_refused) {
   must_refuse(NET, "w: byte 0: neither a field nor the end in NetParameter",
               BYTES("\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01"));
   must_refuse(NET,
-              "w: byte 2: field 100 (layer) of NetParameter needs 9 bytes of which 2 are there; "
+              "w: byte 2: field 100 (layer) of NetParameter needs 9 bytes, but only 2 are left; "
               "the data is truncated or damaged",
               BYTES("\x28\x01\xA2\x06\x09\x0A\x05"));
   must_refuse(NET,
-              "w: byte 3: field 1 (name) of LayerParameter needs 5 bytes of which 1 are there; "
+              "w: byte 3: field 1 (name) of LayerParameter needs 5 bytes, but only 1 are left; "
               "the data is damaged",
               BYTES("\xA2\x06\x03\x0A\x05x\x28\x01"));
   must_refuse(NET,
-              "w: byte 0: field 100 (layer) of NetParameter needs 18446744073709551615 bytes of "
-              "which 0 are there; the data is truncated or damaged",
+              "w: byte 0: field 100 (layer) of NetParameter needs 18446744073709551615 bytes, "
+              "but only 0 are left; the data is truncated or damaged",
               BYTES("\xA2\x06\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01"));
   must_refuse(NET, "w: byte 0: unfinished group in NetParameter", BYTES("\xC3\x3E\x08"));
   must_refuse(NET, "w: byte 2: a NUL byte in the string name", BYTES("\x0A\x01\x00"));

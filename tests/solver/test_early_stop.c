@@ -335,7 +335,7 @@ CASE_TEST(detections_have_one_score) {
   snprintf(other, sizeof other, "%s 'b'", text);
   case_load(c, net, first);
   assert_fails(case_try_load(c, net, other), CREMA_E_UNSUPPORTED,
-               "of detections, the score is that of the first output");
+               "for detections, only the first output has a score");
 }
 
 CASE_TEST(refuses) {

@@ -138,7 +138,7 @@ TEST(one_that_is_not_whole_is_warned_of) {
   listen_to(&lines, CREMA_LOG_WARNING);
   assert_int_equal(latest(&c), 8);
   stop_listening();
-  assert_int_equal(count_lines(&lines, "cannot go on from here"), 3);
+  assert_int_equal(count_lines(&lines, "cannot resume from this snapshot"), 3);
   assert_int_equal(count_lines(&lines, "s_iter_11.solverstate: cannot"), 1);
   case_end(&c);
 }

@@ -163,7 +163,7 @@ PARALLEL_TEST(the_log_tells_of_the_exchange) {
   static const struct {
     crema_exchange way;
     const char *says;
-  } rows[] = {{CREMA_EXCHANGE_TREE, "Exchange: tree of 2 devices; the first one updates\n"},
+  } rows[] = {{CREMA_EXCHANGE_TREE, "Exchange: tree of 2 devices; the first device updates\n"},
               {CREMA_EXCHANGE_REDUCE, "Exchange: reduce, between 2 devices\n"},
               {CREMA_EXCHANGE_AUTO, "Exchange: reduce, between 2 devices: "}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {

@@ -117,7 +117,7 @@ PARALLEL_TEST(plans_of_devices_are_told) {
       "  rank 2: sim:2\n"
       "Tree of devices: who copies weights to whom, and gets gradients back\n"
       "  sim:0    -> sim:1     on one board        11.5 GB/s after 12 us\n"
-      "  sim:1    -> sim:2     by way of the host  too fast to be measured, after 5 us\n"
+      "  sim:1    -> sim:2     via the host        too fast to be measured, after 5 us\n"
       "Links of the tree's last level, all used at once: 0.000272 GB/s after 1e+03 us\n"
       "Links from each device to the next one, all used at once: 2.67e-06 GB/s after 1e+03 us\n";
   static const char passes[] = "  2 forward and backward passes an iteration\n";

@@ -11,9 +11,9 @@ enum { STORED = 6 };
 static crema_status read_objects(cr_boxed *boxed, const cr_datum *datum) {
   const size_t count = datum->float_count;
   if (count == 0 || count % STORED != 0) {
-    return cr_fail(CREMA_E_CORRUPT,
-                   "%zu numbers beside the picture; six for each object are needed, and one object",
-                   count);
+    return cr_fail(
+        CREMA_E_CORRUPT,
+        "%zu numbers alongside the image; expected six per object and at least one object", count);
   }
   CR_TRY(cr_buffer_reserve(&boxed->floats, count * sizeof(float)));
   float *at = (float *)(void *)boxed->floats.data;
@@ -31,7 +31,7 @@ crema_status cr_boxed_load(cr_boxed *boxed, const uint8_t *bytes, size_t size,
   cr_datum datum;
   CR_TRY(cr_datum_parse(bytes, size, &datum));
   if (!datum.encoded) {
-    return cr_fail(CREMA_E_UNSUPPORTED, "a picture that is not encoded (as a JPEG or PNG file)");
+    return cr_fail(CREMA_E_UNSUPPORTED, "the image is not encoded as JPEG or PNG");
   }
   CR_TRY(read_objects(boxed, &datum));
   return cr_image_decode(datum.data, datum.size, color, &boxed->image);

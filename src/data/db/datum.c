@@ -114,7 +114,7 @@ static crema_status take_field(wire_reader *reader, const wire_field *field, cr_
     out->size = field->size;
   } else if (field->number == FIELD_CHANNELS && field->type == WIRE_BYTES) {
     return cr_fail(CREMA_E_UNSUPPORTED,
-                   "an AnnotatedDatum (a picture with boxes), not a Datum; layers of type "
+                   "an AnnotatedDatum (an image with boxes), not a Datum; layers of type "
                    "AnnotatedData read these");
   } else if (is_floats(field)) {
     if (field->size % 4 != 0) return fail_wire(reader, "float_data is no multiple of 4 bytes");

@@ -50,7 +50,7 @@ static crema_status decode(tjhandle jpeg, const uint8_t *bytes, size_t size, cr_
   int rc = tjDecompressHeader3(jpeg, bytes, size, &width, &height, &subsampling, &space);
   if (rc != 0 && !is_harmless(jpeg)) return fail_jpeg(jpeg);
   /* A file that ends before its frame header is like a file with only tables. */
-  if (width < 1 || height < 1) return cr_fail(CREMA_E_CORRUPT, "JPEG: it holds no picture");
+  if (width < 1 || height < 1) return cr_fail(CREMA_E_CORRUPT, "JPEG: the file has no image");
   int channels = cr_image_channels(color, space == TJCS_GRAY);
   CR_TRY(cr_jpeg_check_density(height, width, size));
   if (probe) {

@@ -199,7 +199,7 @@ static crema_status append_to(hid_t set, const crema_shape *shape, crema_dtype t
   bool fits = before.axes == shape->axes;
   for (int i = 1; fits && i < shape->axes; ++i) fits = before.dim[i] == shape->dim[i];
   if (!fits) {
-    return cr_fail(CREMA_E_SHAPE, "samples of shape %s cannot be added to those of shape %s",
+    return cr_fail(CREMA_E_SHAPE, "cannot add samples of shape %s to samples of shape %s",
                    crema_shape_text(shape, text[0], sizeof text[0]),
                    crema_shape_text(&before, text[1], sizeof text[1]));
   }

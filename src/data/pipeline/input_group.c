@@ -88,7 +88,7 @@ static crema_status claim(shared_reader *shared, const cr_reader_options *option
   if (slot->claimed) {
     return cr_fail(CREMA_E_STATE,
                    "%s: layer '%s' of solver %d of %d reads it already; solvers that train another "
-                   "net need a group of their own",
+                   "net need their own group",
                    cr_reader_source(reader), shared->layer, options->rank, options->consumers);
   }
   slot->claimed = true;

@@ -1,11 +1,12 @@
-/* Average pooling over two axes of tensors in plain order, for windows of 2 or 3 columns that are 1
- * or 2 apart: first the sums of columns over the rows of a row of windows, then of these the sums
- * of windows. Backward each window's share is summed over the windows of a column that have a row
- * of the input, then over those that have an element of the row, which is written once.
+/* Average pooling over two axes of tensors in plain order, for windows that are 2 or 3 columns
+ * wide, with stride 1 or 2. The forward pass first sums columns over the rows of a row of windows,
+ * and then sums these over the columns of each window. The backward pass first sums the windows'
+ * gradients over the windows of a column that contain a row of the input. It then sums over the
+ * windows that contain an element of the row, and writes the element once.
  *
- * Gain over oneDNN 2.6, which brings such planes into blocks of channels and back: 2.5x to 3.3x
- * forward, 1.5x to 2.3x backward on Granite Rapids, 32 x 64 planes of 56 x 56 (the Pooling rows of
- * bench/layers). */
+ * Gain over oneDNN 2.6, which converts such planes to blocks of channels and back: 2.5x to 3.3x
+ * forward, 1.5x to 2.3x backward. Measured on Granite Rapids with 32 x 64 planes of 56 x 56 (the
+ * Pooling rows of bench/layers). */
 #include <string.h>
 
 #include "core/fail.h"
@@ -15,7 +16,7 @@
 #include "device/cpu/onednn/primitive.h"
 
 enum {
-  MOST = 2048, /* columns, or windows, of a row: what is known of them is on the stack */
+  MOST = 2048, /* columns, or windows, of a row: their values are on the stack */
   SHORT = 3,   /* columns of a window at most; 2 at least */
   STRIDE = 2,  /* between windows at most */
   ROWS = 5,    /* of a window at most */
@@ -26,7 +27,7 @@ enum {
 };
 
 typedef struct windows {
-  cr_pool_planes w;    /* has to be the first member */
+  cr_pool_planes w;    /* must be the first member */
   bool inside;         /* the divisor counts elements of the input only */
   float columns[MOST]; /* how many the divisor counts */
 } windows;
@@ -103,8 +104,8 @@ CR_INLINE void load_rest(int stride, const float *restrict sum, float *restrict 
   }
 }
 
-/* The averages of a block of windows. The second column is loaded twice and both are used, as half
- * of what lies somewhere, every second column, is slow to load. */
+/* The averages of a block of windows. The second column is loaded twice and both copies are used,
+ * because loading every second column is slow. */
 CR_INLINE void average(int width, int stride, const float *restrict sum, float rows,
                        const float *restrict columns, float *restrict dst) {
   float again[BLOCK] = {0}, third[BLOCK] = {0};
@@ -138,7 +139,7 @@ CR_CLONES static void forward_plane(const windows *p, const float *src, int64_t 
   sum_rows_of(p, 0, src, spare, sum[0]);
   for (int64_t i = 0; i < p->w.out[0]; ++i, dst += p->w.out[1]) {
     const float *from = sum[i % 2], rows = (float)counted(p, 0, i);
-    /* The next row first: what was just stored is slow to load at another alignment. */
+    /* The next row first: recently stored values are slow to load at a different alignment. */
     if (i + 1 < p->w.out[0]) sum_rows_of(p, i + 1, src, spare, sum[(i + 1) % 2]);
     if (wide && apart) average_row(3, 2, p, from, rows, dst);
     else if (wide) average_row(3, 1, p, from, rows, dst);
@@ -251,7 +252,7 @@ CR_INLINE void copy_row(const float *from, int64_t count, float *to) {
   }
 }
 
-/* Whether the columns of blocks are those of a row, neither more nor fewer. */
+/* Whether the columns of blocks are exactly the columns of a row. */
 CR_INLINE bool fills_rows(const windows *p) {
   return p->w.pad[1] == 0 && p->w.in[1] % p->w.stride[1] == 0 &&
          p->w.in[1] >= p->w.stride[1] * BLOCK;
@@ -269,7 +270,7 @@ CR_CLONES static void backward_plane(const windows *p, const float *diff_dst, fl
     const rows_of r = windows_of(p, y);
     for (; next < r.end; ++next) share_out(p, next, diff_dst, &s);
     sum_rows_back(p, r, &s, direct ? diff_src + y * width : out[y % 2]);
-    /* What was just stored is slow to load at another alignment. */
+    /* Recently stored values are slow to load at a different alignment. */
     if (y > 0 && !direct) copy_row(out[(y - 1) % 2] + pad, width, diff_src + (y - 1) * width);
   }
   if (!direct) copy_row(out[(height - 1) % 2] + pad, width, diff_src + (height - 1) * width);
@@ -284,7 +285,7 @@ static crema_status plan_windows(cr_plan *plan, int src, int dst) {
   if (plan->hint[0].layout != NULL) return cr_fail(CREMA_E_UNSUPPORTED, "not in plain order");
   CR_TRY(cr_pool_planes_make(plan, src, dst, &p.w));
   if (w->kernel[1] < 2 || w->kernel[1] > SHORT || w->stride[1] > STRIDE || w->kernel[0] > ROWS) {
-    return cr_fail(CREMA_E_UNSUPPORTED, "not windows of 2 or 3 columns, 1 or 2 apart");
+    return cr_fail(CREMA_E_UNSUPPORTED, "not 2 or 3 columns wide with stride 1 or 2");
   }
   if (w->in[1] > MOST || w->out[1] > MOST) return cr_fail(CREMA_E_UNSUPPORTED, "wide planes");
   for (int64_t k = 0; k < MOST; ++k) {

@@ -1,9 +1,9 @@
-/* Max pooling over two axes of planes in plain order, for windows of 2 or 3 columns that are 1 or 2
- * apart, and the gradient of any window of at most 255 elements. In FLOAT.
+/* Max pooling over two axes of planes in plain order, for windows that are 2 or 3 columns wide,
+ * with stride 1 or 2. The gradient is for any window of at most 255 elements. In FLOAT.
  *
- * Gain over oneDNN 2.6, which brings such planes into blocks of channels and back: 3.5x
- * forward, 1.8x to 3.2x backward on Granite Rapids, 32 x 64 planes of 56 x 56 (the Pooling rows of
- * bench/layers); 2.1x in the backward pass of SPP.
+ * Gain over oneDNN 2.6, which converts such planes to blocks of channels and back: 3.5x
+ * forward, 1.8x to 3.2x backward. Measured on Granite Rapids with 32 x 64 planes of 56 x 56 (the
+ * Pooling rows of bench/layers). The backward pass of SPP is 2.1x as fast.
  *
  * A row of windows takes two steps. The first finds the maximum of each column over the rows of the
  * windows, one vector of columns at a time. The second finds the maximum of each window over its
@@ -155,8 +155,8 @@ static void clear_columns(const cr_pool_planes *p, columns *c) {
   }
 }
 
-/* src (H,W), dst and positions (H',W'). The columns of the next row of windows are made before a
- * row is read: loads of what was just stored wait for the store. */
+/* src (H,W), dst and positions (H',W'). The columns of the next row of windows are computed
+ * before a row is read, because loads of recently stored values wait for the store. */
 CR_CLONES static void forward_plane(const void *state, const float *src, float *dst,
                                     uint8_t *indices) {
   const cr_pool_planes *p = state;
@@ -207,7 +207,7 @@ static crema_status plan_fwd(cr_plan *plan) {
   if (plan->hint[0].layout != NULL) return cr_fail(CREMA_E_UNSUPPORTED, "not in plain order");
   CR_TRY(make_planes(plan, 0, 1, &p));
   if (p.kernel[1] < 2 || p.kernel[1] > 3 || p.stride[1] > 2 || p.kernel[0] > ROWS_MOST) {
-    return cr_fail(CREMA_E_UNSUPPORTED, "not windows of 2 or 3 columns, 1 or 2 apart");
+    return cr_fail(CREMA_E_UNSUPPORTED, "not 2 or 3 columns wide with stride 1 or 2");
   }
   if (p.in[1] < BLOCK || p.in[1] > COLUMNS_MOST) {
     return cr_fail(CREMA_E_UNSUPPORTED, "narrow or wide planes");

@@ -49,12 +49,13 @@ fail:
   return status;
 }
 
-/* oneDNN's convolutions by batches of matrix products (brg_conv_fwd, in older releases brgconv) may
- * call a null pointer if all windows of a block of results along the last axis lie in the padding:
- * the code that adds the bias was made for another number of results (its issue 5942, seen on AVX2
- * in 3.7 and reported up to 3.14). The size of a block is not known, so every window has to meet
- * the input. A kernel of one element and stride 1 is safe: the padding is as long after the input
- * as before it, and oneDNN always makes what the blocks before it need. */
+/* oneDNN's convolutions by batches of matrix products (brg_conv_fwd, in older releases brgconv) can
+ * call a null pointer. This happens if all windows of a block of results along the last axis are in
+ * the padding. The code that adds the bias then expects a different number of results (oneDNN's
+ * issue 5942, seen on AVX2 in 3.7 and reported up to 3.14). The size of a block is unknown, so
+ * every window must overlap the input. A kernel of one element and stride 1 is safe: the padding
+ * has the same length on both sides, and oneDNN always generates the code for the leading blocks.
+ */
 static crema_status check_blocks(const cr_plan *plan, const_dnnl_primitive_desc_t pd) {
   const cr_window *w = &plan->desc->u.conv.window;
   const int a = w->axes - 1;
@@ -66,12 +67,13 @@ static crema_status check_blocks(const cr_plan *plan, const_dnnl_primitive_desc_
     int64_t at = o * w->stride[a] - w->pad[a], k = 0;
     if (at < 0) k = (w->dilation[a] - 1 - at) / w->dilation[a];
     if (k < w->kernel[a] && at + k * w->dilation[a] < extent) continue;
-    return cr_fail(CREMA_E_UNSUPPORTED, "a window in the padding alone, which oneDNN crashes on");
+    return cr_fail(CREMA_E_UNSUPPORTED,
+                   "a window entirely in the padding, which oneDNN crashes on");
   }
   return CREMA_OK;
 }
 
-/* The library's matrix products of integers sum values beside the source if each group has one
+/* The library's matrix products of integers read out of bounds of the source if each group has one
  * channel, several outputs and a window of one position (seen in 2.6.3). */
 static crema_status check_int8_groups(const cr_plan *plan, const_dnnl_primitive_desc_t pd) {
   const cr_conv_params *conv = &plan->desc->u.conv;
@@ -234,8 +236,8 @@ static crema_status choose_bwd_weights(const cr_plan *plan, const cr_dnnl_operan
   return CREMA_OK;
 }
 
-/* With factors of bf16 oneDNN's AVX-512 code (jit_bf16, seen in 2.6) reads beside the input for
- * weights that meet nothing but padding, whose gradient is 0. */
+/* For bf16, oneDNN's AVX-512 code (jit_bf16, seen in 2.6) reads out of bounds of the input for
+ * weights that only ever see padding. Their gradient is 0. */
 static crema_status check_elements(const cr_plan *plan, const_dnnl_primitive_desc_t pd) {
   const cr_window *w = &plan->desc->u.conv.window;
   const int a = w->axes - 1;
@@ -247,7 +249,7 @@ static crema_status check_elements(const cr_plan *plan, const_dnnl_primitive_des
       const int64_t at = o * w->stride[a] - w->pad[a] + k * w->dilation[a];
       meets = at >= 0 && at < extent;
     }
-    if (!meets) return cr_fail(CREMA_E_UNSUPPORTED, "weights that meet the padding alone");
+    if (!meets) return cr_fail(CREMA_E_UNSUPPORTED, "weights that only see padding");
   }
   return CREMA_OK;
 }

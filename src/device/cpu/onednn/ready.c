@@ -11,9 +11,9 @@
 #include "core/mem_probe.h"
 #include "device/cpu/threads/omp_team.h"
 
-/* Memory that has to be free before a call. The largest primitive seen takes 5 MB, the code for
- * matrix products that oneDNN 2.6 generates at their first run 13 MB; other threads may take memory
- * meanwhile. */
+/* Memory that must be free before a call. The largest primitive observed takes 5 MB. The code that
+ * oneDNN 2.6 generates for matrix products at their first run takes 13 MB. Other threads may take
+ * memory at the same time. */
 static const size_t LIBRARY_RESERVE = (size_t)32 << 20;
 
 enum { UNKNOWN, ALLOWED, REFUSED };
@@ -53,7 +53,7 @@ static bool has_reserve(void) {
   if (!atomic_exchange(&readiness.warned, true)) {
     cr_log_warning(
         "less than %zu MB of memory are left: "
-        "reference kernels run in place of oneDNN's, which are faster",
+        "reference kernels run instead of oneDNN's, which are faster",
         LIBRARY_RESERVE >> 20);
   }
   return false;

@@ -27,23 +27,23 @@ bool cr_openmp_is_ready(void) {
 #include "core/mem_probe.h"
 #include "core/signals.h"
 
-/* Memory that has to be free besides the threads' stacks: for the library's tables, and for the
- * code that unwinds the stack of a thread that ends. */
+/* Memory that must be free in addition to the threads' stacks: for the library's tables, and for
+ * the code that unwinds the stack of an ending thread. */
 static const size_t RESERVE = (size_t)4 << 20;
 
-/* Address space that glibc reserves for a thread at its first allocation, for a moment twice as
- * much. A thread that does not get it tries again at each allocation and could take, at any later
- * moment, the memory that others count on. */
+/* Address space that glibc reserves for a thread at its first allocation, and twice this amount for
+ * a moment. A thread that does not get it retries at each allocation. It could then take memory
+ * that other threads rely on. */
 static const size_t ARENA = (size_t)64 << 20;
 
 /* The threads that the calling thread works with. */
 static _Thread_local struct {
-  int tried; /* how many were started; 0: none but the calling thread */
+  int tried; /* number of threads started; 0: only the calling thread */
   int most;  /* the largest team that the system allowed; 0: no limit met */
 } team;
 
 static struct {
-  pthread_mutex_t lock; /* only one thread at a time tries out how many can be started */
+  pthread_mutex_t lock; /* only one thread at a time tests how many threads can be started */
   _Atomic bool warned;
 } teams = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -66,7 +66,7 @@ static size_t stack_bytes(void) {
   return end == text || number > SIZE_MAX >> shift ? 0 : (size_t)number << shift;
 }
 
-/* Ends as OpenMP's threads do, so that the code that pthread_exit loads is there for them. */
+/* Ends as OpenMP's threads do, so that the code that pthread_exit loads is available to them. */
 static void *wait_at_gate(void *gate) {
   pthread_mutex_lock(gate);
   pthread_mutex_unlock(gate);
@@ -85,7 +85,7 @@ static void wait_until_gone(long before) {
   for (int i = 0; i < 500 && count_threads() > before; ++i) nanosleep(&pause, NULL);
 }
 
-/* How many of `wanted` threads can exist together, besides the calling one. */
+/* The number of threads, at most `wanted`, that can exist in addition to the calling thread. */
 static int try_threads(int wanted) {
   pthread_t *thread = malloc((size_t)wanted * sizeof *thread);
   if (thread == NULL) return 0;
@@ -100,7 +100,8 @@ static int try_threads(int wanted) {
     return 0;
   }
   size_t bytes = stack_bytes();
-  if (bytes > 0) (void)pthread_attr_setstacksize(&attr, bytes); /* refused: OpenMP's is, too */
+  if (bytes > 0)
+    (void)pthread_attr_setstacksize(&attr, bytes); /* refused: OpenMP's would also be refused */
   pthread_mutex_lock(&gate);
   while (made < wanted && spare && pthread_create(&thread[made], &attr, wait_at_gate, &gate) == 0) {
     ++made;
@@ -114,9 +115,9 @@ static int try_threads(int wanted) {
   return spare ? made : made > 0 ? made - 1 : 0;
 }
 
-/* The library ends threads when a region has fewer than the one before, and starts new threads for
- * the next region, maybe before the old ones are gone: there has to be room for twice as many. It
- * never ends one of two threads. */
+/* The library ends threads when a region has fewer threads than the preceding region. It starts new
+ * threads for the next region, possibly while the old ones still exist, so twice as many must fit.
+ * It never ends one of two threads. */
 static int tries_for(int wanted) {
   return wanted > 2 ? 2 * (wanted - 1) : wanted - 1;
 }
@@ -144,13 +145,13 @@ static void grow(int wanted) {
   if (threads == wanted) return;
   team.most = threads;
   if (!atomic_exchange(&teams.warned, true)) {
-    cr_log_warning("%d of %d threads can be started: work goes on with these", threads, wanted);
+    cr_log_warning("only %d of %d threads can be started; continuing with these", threads, wanted);
   }
 }
 
 int cr_cpu_team(int wanted) {
   if (team.most > 0 && wanted > team.most) wanted = team.most;
-  /* Inside somebody's parallel region there are no threads to be started. */
+  /* Inside a parallel region of the caller, no threads can be started. */
   if (wanted > 1 && wanted > team.tried && !omp_in_parallel()) grow(wanted);
   return team.most > 0 && wanted > team.most ? team.most : wanted;
 }
