@@ -379,7 +379,8 @@ int crema_cmd_benchmark(int argc, char **argv) {
   for (int i = 0; i < argc; ++i) given[i + 1] = argv[i];
   if (cli_parse(&spec, &argc, argv, &exit_code)) {
     const char *row_text = getenv(ROW);
-    if (row_text != NULL) cli_log_level(CREMA_LOG_WARNING); /* the first process has logged it */
+    /* The first process has logged the net; verbose lines are those of the measuring process. */
+    if (row_text != NULL && getenv("CREMA_VERBOSE") == NULL) cli_log_level(CREMA_LOG_WARNING);
     if (!cli_choose_precision(b.precision, &b.chosen) ||
         !cli_choose_first_device(b.gpu, &b.device)) {
       exit_code = 1;

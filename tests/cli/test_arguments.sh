@@ -94,7 +94,7 @@ expect_usage "classify with a net" "deploy.prototxt is a network, not an image; 
 run extract_features argument.caffemodel net.prototxt ip1 out 1 lmbd
 expect_usage "a kind of output" 'KIND: expected lmdb, leveldb or hdf5, found "lmbd"; did you mean lmdb?'
 run train small.prototxt -weights net.prototxt
-expect_error "a net for weights" "net.prototxt: looks like text, not like a binary NetParameter (.caffemodel)"
+expect_error "a net for weights" "net.prototxt: the file looks like text; expected weights (.caffemodel)"
 
 # Weights of another net: one error line, and the layers of the file only with -v 1.
 sed 's/"ip1"/"other"/g' deploy.prototxt >other.prototxt
