@@ -22,10 +22,10 @@ typedef struct cr_net_build {
   const cr_net_build_options *options;
   const cr_layer_class **kind;        /* one per layer */
   int *fused_into;                    /* one per layer: the layer that does its work, -1: itself */
-  int blob_capacity;                  /* room in net->blob, net->blob_name and the two below */
+  int blob_capacity;                  /* capacity of net->blob, net->blob_name and the two below */
   bool *available;                    /* one per blob: no layer has consumed it yet */
   bool *blob_need_backward;           /* one per blob */
-  int param_capacity;                 /* room in net->net_param and the learnables' arrays */
+  int param_capacity;                 /* capacity of net->net_param and the learnables' arrays */
   bool *has_lr_mult, *has_decay_mult; /* one per learnable: the prototxt gave the factor */
   cr_name_map param_index;            /* ParamSpec names to entries of net->net_param */
 } cr_net_build;

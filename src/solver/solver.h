@@ -1,4 +1,4 @@
-/* The inside of a solver, shared by the files of this room. README.md lists them. */
+/* The internals of a solver, shared by the files of this folder. README.md lists them. */
 #ifndef CR_SOLVER_SOLVER_H
 #define CR_SOLVER_SOLVER_H
 

@@ -1,5 +1,5 @@
 /* A back end: the table of its functions, and the structs of devices and contexts that these get.
- * Everything else under device/ uses this room. */
+ * Everything else under device/ uses this folder. */
 #ifndef CR_DEVICE_BACKEND_BACKEND_H
 #define CR_DEVICE_BACKEND_BACKEND_H
 

@@ -7,7 +7,7 @@
 static crema_status accuracy_plan(cr_plan *plan) {
   const cr_split s = cr_op_split(plan->desc, 0, 1);
   CR_TRY(cr_check_labels(plan));
-  /* Per class: how many positions were counted, and how many of them were right. */
+  /* Per class: the number of counted positions, and the number of right positions among them. */
   plan->workspace_bytes = 2 * (size_t)s.channels * sizeof(int64_t);
   return CREMA_OK;
 }

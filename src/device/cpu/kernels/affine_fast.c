@@ -24,7 +24,7 @@ enum {
   BLOCK_MAX = 16,
   LANES = 8,           /* channels that are summed at a time */
   PIECE = 2048,        /* values that are in floats at a time */
-  PARTS = 64,          /* partial sums, whatever the number of threads */
+  PARTS = 64,          /* partial sums, for any number of threads */
   PARALLEL_MIN = 16384 /* values; below, one thread is faster */
 };
 
@@ -114,8 +114,8 @@ static crema_status plan_integers(cr_plan *plan) {
   return plan_scale(plan);
 }
 
-/* Argument `arg`, one value per channel, as floats: `absent` when it is absent, and 0 behind the
- * last channel. */
+/* Argument `arg`, one value per channel, as floats: `absent` if it is absent, and 0 after the last
+ * channel. */
 static void load_channels(const cr_call *call, const affine_blocks *b, int arg, float absent,
                           float *out) {
   const void *values = arg < 0 ? NULL : (const void *)call->buffer[arg].address;
@@ -137,7 +137,7 @@ CR_INLINE void scale_rows(int64_t width, int64_t count, const float *from, const
   }
 }
 
-/* Values in the caches; of those in memory, wide vectors took 1.3 times as long. */
+/* For values in the caches. For values in memory, wide vectors took 1.3 times as long. */
 CR_CLONES static void scale_near_rows(int64_t width, int64_t count, const float *from,
                                       const float *scale, const float *bias, float *to) {
   scale_rows(width, count, from, scale, bias, to);
@@ -170,8 +170,8 @@ WIDE static inline __m256i round_16(__m512 y) {
   return _mm512_cvtepi32_epi16(_mm512_mask_or_epi32(nearest, none, cut, _mm512_set1_epi32(0x40)));
 }
 
-/* Rows of scale_rows. Floats that are written and read again in between take as long as all the
- * rest. */
+/* Rows of scale_rows. Writing floats and reading them back in between takes the time of all other
+ * steps together. */
 WIDE static void scale_halves(int64_t width, int64_t count, const uint16_t *from,
                               const float *scale, const float *bias, float low, uint16_t *to) {
   const __m512 least = _mm512_set1_ps(low);
@@ -219,8 +219,8 @@ static bool rounds_at_once(const affine_blocks *b) {
   return b->relu == NULL || b->relu->alpha == 0;
 }
 
-/* `count` values from `at` on of a plane, which are whole rows or lie within one, to those from
- * `to` on. */
+/* Computes `count` values of y, starting at `to`, from values of x starting at `at`. They are full
+ * rows, or part of one row. */
 static void scale_piece(const affine_blocks *b, const void *x, int64_t at, int64_t count,
                         int64_t channel, const float *scale, const float *bias, void *y,
                         int64_t to) {
@@ -246,8 +246,8 @@ static void scale_piece(const affine_blocks *b, const void *x, int64_t at, int64
   else cr_int8_put(b->to, piece, count, y, to);
 }
 
-/* `rows` rows of a block that begins with channel `channel`: from value `at` on to those from `to`
- * on. */
+/* Computes `rows` rows of the block that starts at channel `channel`, from values starting at `at`
+ * to values starting at `to`. */
 static void round_rows(const affine_blocks *b, const void *x, int64_t at, int64_t rows,
                        const float *scale, const float *bias, void *y, int64_t to) {
   const cr_int8_scaling how = {.from = b->type,
@@ -316,7 +316,7 @@ static crema_status run_bwd_data(const cr_call *call) {
   return run_scale(call, 1, -1, 2);
 }
 
-/* The number of parts in which channels-last memory is summed. */
+/* The number of parts of a sum over channels-last memory. */
 static int64_t parts_of(const affine_blocks *b) {
   const int64_t rows = b->outer * b->inner;
   return rows < PARTS ? rows : PARTS;
@@ -330,7 +330,7 @@ static crema_status plan_sum(cr_plan *plan) {
   return CREMA_OK;
 }
 
-/* `count` values at element `at` as floats: where they are, or else in `block`. */
+/* `count` values at element `at` as floats: in place if they are floats, else in `block`. */
 static const float *floats_at(const affine_blocks *b, const void *values, int64_t at, int64_t count,
                               float *block) {
   if (b->type == CREMA_F32) return (const float *)values + at;

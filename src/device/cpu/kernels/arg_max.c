@@ -1,4 +1,4 @@
-/* The K largest values along an axis and where they are. */
+/* The K largest values along an axis and their positions. */
 #include "device/backend/op_check.h"
 #include "device/cpu/kernels/element_type.h"
 
@@ -7,7 +7,7 @@ typedef struct rank {
   int64_t channel;
 } rank;
 
-/* Values fall. Of equal values the later is the first, and nan is the last. */
+/* Values fall. Among equal values the later comes first, and NaN comes last. */
 static bool precedes(rank a, rank b) {
   if (isnan(a.value) || isnan(b.value)) {
     return isnan(a.value) && isnan(b.value) ? a.channel > b.channel : isnan(b.value);

@@ -1,4 +1,4 @@
-/* The K largest values of rows and where they are, found in vectors.
+/* The K largest values of rows and their positions, with vectors.
  *
  * Gain over the plain kernel on AMD EPYC (Zen 5), two threads: 6.0x in the ArgMax row of
  * bench/layers, 4,096 rows of 1,024 values. */
@@ -12,7 +12,7 @@
 
 enum { LANES = 32 /* of a row */ };
 
-/* A value and its place. Of equal values the later is the larger, and nan is below everything. */
+/* A value and its place. Among equal values the later is larger, and NaN is below all numbers. */
 typedef struct max_rank {
   float value;
   int64_t at;

@@ -1,7 +1,7 @@
 /* Concatenation and slicing along the channels of tensors (N,C,S...) that are held channels-last or
- * in blocks of channels. When no block spans two of them, each sample (in channels-last order: each
- * position) of the whole is the parts' samples one after the other. A part in blocks of a
- * channels-last whole, as Winograd's method makes it, is taken apart on the way.
+ * in blocks of channels. If no block spans two parts, each sample (in channels-last order: each
+ * position) of the whole is the sequence of the parts' samples. A part in blocks of a channels-last
+ * whole, as Winograd's method writes it, is split during the copy.
  *
  * Gain over the plain kernel and its conversions on Sapphire Rapids, one thread:
  * 4.2x for Concat in GoogLeNet and SqueezeNet 1.1. Without it the forward pass of GoogLeNet
@@ -36,7 +36,7 @@ typedef struct concat {
   int64_t sample_rows;
   int64_t whole_row; /* values per row */
   int64_t *part_row;
-  int64_t whole_step, *part_step; /* from one row to the next: more where it is a view */
+  int64_t whole_step, *part_step; /* from one row to the next: more if it is a view */
   int pieces;
   piece *piece;
 } concat;
@@ -59,7 +59,7 @@ static cr_dnnl_order held_order(const cr_plan *plan, int arg) {
   return cr_dnnl_layout_order(layout->gaps ? layout->packed : layout);
 }
 
-/* An argument that is read is taken as it is where it is a view in the format that is wanted. */
+/* An argument that is read is used directly if it is a view in the wanted format. */
 static crema_status set_format(cr_plan *plan, int arg, crema_dtype type, cr_dnnl_order order) {
   const crema_shape *shape = &plan->desc->arg[arg].shape;
   if (shape->axes < 3 || shape->axes > 5 || shape->dim[1] % order.block != 0) {
@@ -173,8 +173,8 @@ CR_CLONES static void copy_blocks(char *to, size_t to_step, const char *from, si
   }
 }
 
-/* One piece of `rows` rows from `row` on, which are of one sample, from its part to the whole, or
- * with `apart` the other way. */
+/* Copies one piece of `rows` rows of one sample, starting at `row`, from its part to the whole, or
+ * with `apart` from the whole to the part. */
 static void copy_piece(const concat *j, const piece *p, char *whole, char *part, int64_t row,
                        int64_t rows, bool apart) {
   const size_t whole_step = (size_t)j->whole_step * j->size;
@@ -198,7 +198,7 @@ static void copy_piece(const concat *j, const piece *p, char *whole, char *part,
   }
 }
 
-/* Copies parts to the whole, or with `apart` the whole to its parts. */
+/* Copies the parts to the whole, or with `apart` the whole to its parts. */
 static void copy_pieces(const concat *j, const crema_devptr *buffer, bool apart) {
   char *whole = (char *)buffer[j->whole].address;
   const int64_t most = NEAR / (j->whole_row * (int64_t)j->size), at_once = most > 1 ? most : 1;

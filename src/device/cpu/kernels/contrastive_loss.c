@@ -3,7 +3,7 @@
  * rows max(0, margin - d)^2. In the legacy version the latter is max(0, margin - d^2). */
 #include "device/cpu/kernels/loss.h"
 
-/* Whether the whole part of a flag is not 0; nan counts as similar. */
+/* Whether the integer part of a flag is not 0; NaN counts as similar. */
 static bool is_similar(cr_real flag) {
   return !(fabs(flag) < 1);
 }

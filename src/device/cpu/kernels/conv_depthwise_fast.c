@@ -95,7 +95,8 @@ CR_INLINE void sum_weights(const depthwise *d, const float *sorted, const float 
   }
 }
 
-/* The same for all columns; the last ones are summed together with some that are done. */
+/* As above, for all columns. The last columns are summed together with some columns that are
+ * complete. */
 CR_INLINE void sum_window_rows(const depthwise *d, const float *sorted, const float *map,
                                int64_t ky, int rows, float *sum) {
   const int64_t columns = d->slide.kernel[1];

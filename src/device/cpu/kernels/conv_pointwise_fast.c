@@ -20,7 +20,7 @@
 
 enum {
   OUTPUTS = 32,     /* channels of the result that are computed together: a panel of weights */
-  POSITIONS = 14,   /* that are computed together; the last ones in tiles of fewer */
+  POSITIONS = 14,   /* that are computed together; the last positions in smaller tiles */
   ROWS = 5,         /* pointers to every third position */
   FEW = 7,          /* oneDNN is as good for fewer positions */
   FEW_OUTPUTS = 16, /* and for fewer outputs */
@@ -51,7 +51,7 @@ typedef struct strip {
   float *result;
   int64_t from, to;  /* panels */
   const float *next; /* source of the next strip, to prefetch; NULL: none */
-  const char *later; /* weights to prefetch, as much as one panel; NULL: none */
+  const char *later; /* weights to prefetch, one panel; NULL: none */
 } strip;
 
 #if defined __x86_64__ && defined __GNUC__

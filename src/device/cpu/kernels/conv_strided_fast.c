@@ -31,12 +31,12 @@
 #include "device/cpu/threads/threads.h"
 
 enum {
-  TILE = 256,        /* cells of a product */
-  TILE_LEAST = 16,   /* the same if a cell has many elements */
-  WIDTH = 512,       /* columns of Z, unless a channel has more */
-  VALUES = 131072,   /* of a tile of Z: half a megabyte; a convolution's products are narrower and
-                      * take twice as many */
-  TAPS_MOST = 4,     /* along an axis */
+  TILE = 256,      /* cells of a product */
+  TILE_LEAST = 16, /* the same if a cell has many elements */
+  WIDTH = 512,     /* columns of Z, unless a channel has more */
+  VALUES = 131072, /* of a tile of Z: half a megabyte; a convolution's products are narrower and use
+                      twice the number */
+  TAPS_MOST = 4,   /* along an axis */
   STRIDE_LEAST = 8,  /* oneDNN has fast code for shorter strides */
   MADE_OF_MOST = 64, /* channels of the map for each channel of the image */
   FEW = 16,          /* tasks; if there are fewer, sums are divided so that all threads have work */
@@ -73,7 +73,7 @@ static tile tile_at(const cells *c, int64_t index) {
   return t;
 }
 
-/* to (columns of the tile) = row `y` of the map as tap `x` of each cell sees it. */
+/* to (columns of the tile) = row `y` of the map, shifted for tap `x` of each cell. */
 static void pack_map_row(const cells *c, const tile *t, const float *plane, int64_t y, int64_t x,
                          float *to) {
   const int64_t at = c->first[1] + t->column - x; /* the map's column for the first cell */
@@ -157,7 +157,7 @@ CR_CLONES static void copy_row(int64_t count, int64_t width, const float *from, 
 }
 
 /* One row of each cell of a row of cells: values of the image's row (NULL: outside the image) to z,
- * `step` apart, or back. Cells that lie in the image are copied in whole. */
+ * `step` apart, or back. Cells inside the image are copied completely. */
 static void move_cells(const cells *c, const tile *t, direction to, float *row, int64_t step,
                        float *z) {
   const int64_t width = c->stride[1];
@@ -203,8 +203,8 @@ static void move_image(const cells *c, const tile *t, direction to, int64_t chan
   }
 }
 
-/* By measurement, with AVX-512 and with AVX2. Few channels of the image made of very many leave
- * oneDNN little to unfold. */
+/* By measurement, with AVX-512 and with AVX2. With few channels of the image and very many of the
+ * map, oneDNN has little to unfold. */
 static bool is_faster(cr_op_kind kind, const cells *c) {
   const int64_t taps = cr_most(c->taps[0], c->taps[1]);
   if (cr_least(c->stride[0], c->stride[1]) < STRIDE_LEAST || taps > TAPS_MOST) return false;
@@ -254,7 +254,7 @@ static void fill_cells(const cr_plan *plan, const crema_shape *image, const crem
   choose_tiles(plan->desc->kind, c);
 }
 
-/* Adds `count` floats to the workspace; returns where they begin. */
+/* Adds `count` floats to the workspace; returns their start. */
 static int64_t reserve(cr_plan *plan, int64_t count) {
   const int64_t at = (int64_t)(plan->workspace_bytes / sizeof(float));
   plan->workspace_bytes += (size_t)cr_whole(count, LINE) * sizeof(float);

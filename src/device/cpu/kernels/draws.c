@@ -23,7 +23,7 @@ AVX512 __m512i all_512(uint64_t value) {
 
 AVX512 void draw_avx512(uint64_t key, uint64_t counter_high, uint64_t first, int64_t count,
                         uint32_t *words) {
-  /* In this order the pairs of lanes that are put together below lie in memory in order. */
+  /* This order makes the pairs of lanes that are combined below consecutive in memory. */
   const __m512i order = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7);
   const __m512i low = all_512(UINT32_MAX);
   for (int64_t i = 0; i < count; i += 8) {

@@ -65,7 +65,7 @@ static crema_status dropout_fwd(const cr_call *call) {
   const int64_t count = cr_op_arg_count(call->desc, 0);
   const float ratio = call->desc->u.dropout.ratio;
   const line to = line_of(call->desc);
-  /* The share `ratio` of all 2^32 words lies below. */
+  /* The fraction `ratio` of all 2^32 words is below it. */
   const uint64_t threshold = ratio > 0 ? (uint64_t)((double)ratio * 4294967296.0) : 0;
 #pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN / 4)
   for (int64_t i = 0; i < count; i += PIECE) {

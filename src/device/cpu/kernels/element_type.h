@@ -1,8 +1,8 @@
 /* The element type for which a plain kernel is compiled.
  *
  * Each plain kernel is compiled with CR_REF_F64 and with CR_REF_F32 defined (src/CMakeLists.txt).
- * Values, numbers and sums are cr_real. Arguments that ops.inc marks with a plus are arrays of
- * cr_real, too. <tgmath.h> gives the mathematical functions for either type. */
+ * Values, numbers and sums are cr_real. Arguments that ops.inc marks with a plus are also arrays of
+ * cr_real. The header <tgmath.h> has the mathematical functions for both types. */
 #ifndef CR_DEVICE_CPU_KERNELS_ELEMENT_TYPE_H
 #define CR_DEVICE_CPU_KERNELS_ELEMENT_TYPE_H
 

@@ -5,8 +5,8 @@
 
 #include "device/backend/kernel.h"
 
-/* One macro call for each row, op by op. Of the rows of one op the first that accepts runs: a fast
- * kernel that is for few shapes stands before oneDNN's row. */
+/* One macro call for each row, op by op. The first row of an op that accepts runs, so a fast kernel
+ * for few shapes comes before oneDNN's row. */
 #define CR_FAST_ROWS(X)     \
   X(conv_fwd_f32_border)    \
   X(conv_bwd_weights_depth) \

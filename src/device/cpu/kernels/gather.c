@@ -1,5 +1,5 @@
 /* Gathers rows by their index, as Embed and BatchReindex do: dst[i] = src[index[i]] + bias.
- * Backward, each row is added to the one that it came from. */
+ * Backward, each row is added to its source row. */
 #include "core/cpu_dispatch.h"
 #include "core/fail.h"
 #include "device/backend/op_check.h"
@@ -53,7 +53,7 @@ static int64_t strips_of(const cr_call *call, int64_t columns) {
   return threads < most ? threads : most;
 }
 
-/* diff_dst (N, K), index, diff_src (R, K): each row is added to the one that it came from. */
+/* diff_dst (N, K), index, diff_src (R, K): each row is added to its source row. */
 static crema_status gather_bwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 2, 0);
   const cr_real *index = cr_as_reals(call->buffer, 1);

@@ -12,7 +12,7 @@ static inline int32_t cr_int8_get(crema_dtype type, const void *values, int64_t 
 /* values[at...] = `count` floats: rounded and saturated to U8 or I8, or copied as F32. */
 void cr_int8_put(crema_dtype type, const float *from, int64_t count, void *values, int64_t at);
 
-/* Rounds whole vectors of those values; returns the number of values written. */
+/* Rounds full vectors of those values; returns the number of values written. */
 int64_t cr_int8_put_wide(const float *from, int64_t count, float low, float high, void *to);
 
 /* `count` values of F32, U8 or I8 from i on as floats. */

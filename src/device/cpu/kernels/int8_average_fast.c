@@ -1,8 +1,8 @@
 /* The average of each channel's plane, from int8 held channels-last to floats.
  *
  * SqueezeNet and ResNet-50 end in such an average. Gain over the plain kernel, which needs a
- * reorder, on a Xeon with AVX-512: 12x for 8x1000x15x15 (0.1 ms against 0.8 + 0.4 ms). SqueezeNet
- * 1.0 in int8 computes 1.06x as many images a second with it. */
+ * reorder, on a Xeon with AVX-512: 12x for 8x1000x15x15 (0.1 ms against 0.8 + 0.4 ms). With it
+ * SqueezeNet 1.0 in int8 computes 1.06x as many images per second. */
 #include <string.h>
 
 #include "core/cpu_dispatch.h"
@@ -57,7 +57,7 @@ CR_CLONES static void add_signed(const int8_t *restrict x, int64_t rows, int64_t
   }
 }
 
-/* sum[c] = the sum of `rows` values of channel c, which lie `step` apart. */
+/* sum[c] = the sum of `rows` values of channel c, which are `step` apart. */
 static void add_rows(crema_dtype type, const char *x, int64_t rows, int64_t step, int64_t count,
                      int64_t *sum) {
   memset(sum, 0, (size_t)count * sizeof *sum);

@@ -34,7 +34,7 @@ int64_t cr_int8_put_wide(const float *from, int64_t count, float low, float high
 
 #define WIDE __attribute__((target("avx512f,avx512bw,avx512vl")))
 
-/* Sixteen values from i on as floats; 0 where the mask is 0. */
+/* Sixteen values starting at i as floats; 0 for a mask of 0. */
 WIDE static inline __m512 load_16(crema_dtype type, const void *from, int64_t i, __mmask16 mask) {
   if (type == CREMA_F32) return _mm512_maskz_loadu_ps(mask, (const float *)from + i);
   const __m128i bytes = _mm_maskz_loadu_epi8(mask, (const char *)from + i);

@@ -1,5 +1,5 @@
-/* Rounding to int8: y = round(f(x * scale[c] + bias[c]) / s), saturated, where f are the post
- * operations and s is the scale of the result. AFFINE_INT8 reads int8 and has s = 1. */
+/* Rounding to int8: y = round(f(x * scale[c] + bias[c]) / s), saturated, with the post operations f
+ * and the scale s of the result. AFFINE_INT8 reads int8 and has s = 1. */
 #include "core/fail.h"
 #include "device/cpu/kernels/int8.h"
 #define CR_REF_F32

@@ -87,8 +87,8 @@ CR_INLINE void narrow(const sources *s, const cr_real *wide, cr_real *row) {
   }
 }
 
-/* Rows of diff_dst are summed for the two rows of the source that they come from; the sum for a row
- * is narrowed when no later row belongs to it. */
+/* Rows of diff_dst are summed for their two source rows. The sum for a row is narrowed after its
+ * last row. */
 CR_CLONES static void interp_plane_gradient(const interp_extents *e, const sources *s,
                                             const cr_real *diff_dst, cr_real *diff_src) {
   cr_real sums[2][WIDTH];

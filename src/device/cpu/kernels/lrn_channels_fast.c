@@ -1,7 +1,7 @@
 /* Local response normalisation across channels, without a gradient, a piece of the channels of one
- * position at a time. `lrn_fwd_last` is for tensors that are held channels-last, for which oneDNN
- * has portable code only: it takes twice as long as in blocks of channels. Values are F32, BF16 or
- * F16, computed in float. `lrn_quantize_ref` rounds its result to int8.
+ * position at a time. `lrn_fwd_last` is for channels-last tensors. For them oneDNN has only
+ * portable code, which takes twice as long as its code for blocks of channels. Values are F32, BF16
+ * or F16, computed in float. `lrn_quantize_ref` rounds its result to int8.
  *
  * Gain over oneDNN on Sapphire Rapids, one thread: 2.3x for the LRN layers
  * of GoogLeNet, whose forward pass takes 1.04x the time without it. */
@@ -125,8 +125,8 @@ static crema_status plan_quantize(cr_plan *plan) {
   return CREMA_OK;
 }
 
-/* `count` channels from `first` on of a position whose channel 0 is element `at`, the next one
- * `step` elements further on. */
+/* `count` channels, starting at `first`, of a position whose channel 0 is element `at`; channels
+ * are `step` elements apart. */
 static void quantize_piece(const cr_call *call, int64_t at, int64_t step, int64_t first,
                            int64_t count) {
   const cr_lrn_params *p = &call->desc->u.lrn;

@@ -81,8 +81,8 @@ CR_CLONES static void lstm_cells_back(int64_t units, cr_real cont, const step *s
   else cells_back(units, cont, s, NULL, dh, dc, dg);
 }
 
-/* All steps of some sequences, from the last one on. state: the gradients of h and of c (N, D), at
- * first 0. */
+/* All steps of some sequences, starting with the last. state: the gradients of h and of c (N, D),
+ * at first 0. */
 static void lstm_steps_back(const cr_call *call, const cr_recurrent_extents *e, cr_strand of,
                             const void *state) {
   const int64_t cells = e->batch * e->units;

@@ -1,8 +1,8 @@
 /* One step of an LSTM, as in LSTMUnit of Caffe's RecurrentLayer. */
 #include "device/cpu/kernels/lstm_cell.h"
 
-/* gates, cont, c0, c, h: nothing is kept for the gradient, which computes it again in less time
- * than writing and reading it takes. */
+/* gates, cont, c0, c, h. No values are kept for the gradient: recomputing them takes less time than
+ * writing and reading them. */
 static crema_status lstm_unit_fwd(const cr_call *call) {
   const cr_recurrent_extents e = cr_recurrent_extents_of(call->desc, 2);
   const cr_real *sum = cr_as_reals(call->buffer, 0), *cont = cr_as_reals(call->buffer, 1);

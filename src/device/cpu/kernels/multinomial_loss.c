@@ -2,7 +2,7 @@
  * has for its label. */
 #include "device/cpu/kernels/loss.h"
 
-/* Smaller probabilities count as this one. */
+/* Smaller probabilities count as this value. */
 static const cr_real least_probability = (cr_real)1e-20;
 
 /* prob (N, C), labels (N), loss. */

@@ -10,7 +10,7 @@ typedef struct norm_space {
   double *inverse;
 } norm_space;
 
-/* One sample; dx NULL: not wanted. */
+/* One sample; dx NULL: not computed. */
 CR_REF_CLONES static void gradient_sample(const cr_norm *n, const cr_real *scale, const cr_real *x,
                                           const cr_real *norm, const cr_real *dy, cr_real *dx,
                                           norm_space to) {

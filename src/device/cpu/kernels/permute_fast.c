@@ -1,6 +1,6 @@
 /* Exchange of axes, in tiles. Axes that stay neighbours count as one. If source and result have the
- * same fastest axis, whole rows are copied; otherwise square tiles are transposed, which use each
- * cache line whole on both sides.
+ * same fastest axis, full rows are copied. Otherwise square tiles are transposed, which use
+ * complete cache lines on both sides.
  *
  * Gain over the plain kernel, one thread of a Xeon with AVX-512: bench/layers Permute takes a third
  * of the time. SSD's nets use it after each of their prediction layers. */
@@ -56,7 +56,7 @@ static void remove_axis(axes *x, int a) {
   }
 }
 
-/* Adds an axis behind the last. */
+/* Adds an axis after the last. */
 static void append(axes *x, int64_t dim, int64_t from, int64_t to) {
   x->dim[x->count] = dim;
   x->from[x->count] = from;
@@ -69,7 +69,7 @@ static int64_t elements_of(const axes *x) {
   return count;
 }
 
-/* An element of some axes: its index on each, and where it lies in source and result. */
+/* An element of some axes: its index on each axis, and its position in source and result. */
 typedef struct position {
   int64_t at[CREMA_MAX_AXES], from, to;
 } position;

@@ -1,6 +1,6 @@
 /* The plain kernels: one per op, the last that the CPU's table offers. Those that depend on the
  * element type have a row for F32 and one for F64: unary_fwd_f32_ref, unary_fwd_f64_ref. Tensors
- * convert halves to F32 for them. */
+ * convert 16-bit floats to F32 for them. */
 #ifndef CR_DEVICE_CPU_KERNELS_PLAIN_ROWS_H
 #define CR_DEVICE_CPU_KERNELS_PLAIN_ROWS_H
 

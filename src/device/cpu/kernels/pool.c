@@ -11,8 +11,8 @@ static crema_status pool_fwd_plan(cr_plan *plan) {
   return cr_pooling_plan(plan, &plan->desc->arg[0].shape, &plan->desc->arg[1].shape);
 }
 
-/* The largest value of a window and its index in the unclipped window; the first one when several
- * are equal. */
+/* The largest value of a window and its index in the unclipped window; the first of equal values.
+ */
 static cr_real window_max(const cr_slide *s, const cr_span *span, const cr_value *plane,
                           int32_t *index) {
   *index = -1;

@@ -22,14 +22,14 @@ enum {
   ROWS = 5,    /* of a window at most */
   RING = ROWS + 1,
   BLOCK = 16,      /* columns, or windows, that are worked on at once */
-  GAP = 4 * BLOCK, /* what blocks have beyond the last column or window */
+  GAP = 4 * BLOCK, /* extra elements of blocks beyond the last column or window */
   ROOM = BLOCK + MOST + GAP
 };
 
 typedef struct windows {
   cr_pool_planes w;    /* must be the first member */
   bool inside;         /* the divisor counts elements of the input only */
-  float columns[MOST]; /* how many the divisor counts */
+  float columns[MOST]; /* number of elements in the divisor */
 } windows;
 
 /* How many elements an average counts along one axis. */
@@ -39,7 +39,7 @@ static int64_t counted(const windows *p, int axis, int64_t index) {
   return p->inside ? r.to - r.from : padded < p->w.kernel[axis] ? padded : p->w.kernel[axis];
 }
 
-/* Where block `next` of `count` values begins: the last one has some of the one before. */
+/* The start of block `next` of `count` values; the last block overlaps the preceding block. */
 CR_INLINE int64_t begin_of(int64_t next, int64_t count) {
   const int64_t last = count > BLOCK ? count - BLOCK : 0;
   return next < last ? next : last;

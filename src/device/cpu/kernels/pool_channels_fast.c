@@ -68,7 +68,7 @@ POOL_OF(u8, uint8_t)
 POOL_OF(i8, int8_t)
 
 /* Two channels in a word of 32 bits. Each is a float whose last 16 bits are 0. A maximum is one of
- * the values, so nothing is rounded. */
+ * the values, so there is no rounding. */
 typedef uint32_t channels_pair __attribute__((may_alias, aligned(2)));
 
 CR_INLINE float as_float(uint32_t bits) {

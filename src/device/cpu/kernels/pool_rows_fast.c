@@ -20,7 +20,7 @@
 #include "device/cpu/onednn/primitive.h"
 
 enum {
-  COLUMNS_MOST = 2048, /* of a plane; their maxima lie on the stack */
+  COLUMNS_MOST = 2048, /* of a plane; their maxima are on the stack */
   ROWS_MOST = 5,       /* of a window */
   BLOCK = 16,          /* columns, or windows, that are computed together */
   GAP = 3 * BLOCK      /* columns after the last one that a block may read */
@@ -126,8 +126,8 @@ CR_INLINE void pool_block(int width, int stride, const cr_pool_planes *p, const 
   }
 }
 
-/* A row of windows; `indices` may be NULL. The last block overlaps the one before, or has fewer
- * than BLOCK windows. */
+/* A row of windows; `indices` may be NULL. The last block overlaps the preceding block, or has
+ * fewer than BLOCK windows. */
 CR_INLINE void pool_row(int width, int stride, const cr_pool_planes *p, const columns *c,
                         int32_t at, float *dst, uint8_t *indices) {
   const int64_t count = p->out[1], last = count > BLOCK ? count - BLOCK : 0;

@@ -18,7 +18,7 @@ static inline cr_post cr_op_function(const cr_op_desc *desc) {
  * thread. */
 void cr_ref_unary(const cr_post *post, int64_t count, const cr_real *x, cr_real *y);
 
-/* dx[i] = dy[i] times the derivative at x[i], where the function is y[i]. Reads only x or only y
+/* dx[i] = dy[i] times the derivative at x[i], whose function value is y[i]. Reads only x or only y
  * if the other suffices. The arrays may be the same. Runs on the calling thread. */
 void cr_ref_unary_slope(const cr_post *post, int64_t count, const cr_real *x, const cr_real *y,
                         const cr_real *dy, cr_real *dx);

@@ -54,16 +54,17 @@ typedef struct cr_strand {
   int64_t begin, count;
 } cr_strand;
 
-/* The op on some sequences; `state`: what all of them share. */
+/* The op on some sequences; `state` is shared by all of them. */
 typedef void cr_strand_work(const cr_call *call, const cr_recurrent_extents *e, cr_strand of,
                             const void *state);
 
 enum {
-  FEWEST = 4 /* sequences of a thread, for which a cr_recurrent_product is not much slower */
+  FEWEST = 4 /* minimum number of sequences of a thread for which a cr_recurrent_product is not much
+                slower */
 };
 
-/* Each thread has its own sequences and does not wait for others between steps. If there are too
- * few sequences, all threads share each product of each step. */
+/* Each thread has its own sequences and does not wait for other threads between steps. If there are
+ * too few sequences, all threads share each product of each step. */
 static inline void cr_recurrent_run_strands(const cr_call *call, const cr_recurrent_extents *e,
                                             const void *state, cr_strand_work *work) {
   const int64_t threads = call->plan->threads;

@@ -11,7 +11,7 @@
 enum {
   /* Loops over fewer elements than this run on one thread: starting threads costs more. */
   CR_REF_PARALLEL_MIN = 16384,
-  /* Long sums are made of this many partial sums, whatever the number of threads. */
+  /* The number of partial sums of long sums, for any number of threads. */
   CR_REF_PARTS = 64
 };
 

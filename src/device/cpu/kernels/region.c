@@ -1,4 +1,4 @@
-/* Boxes of maps of anchors (Redmon and Farhadi, "YOLO9000", 2016). Of anchor a at cell (h, w) of a
+/* Boxes of maps of anchors (Redmon and Farhadi, "YOLO9000", 2016). For anchor a at cell (h, w) of a
  * map of H x W cells, with the numbers x:
  *
  *   box = ((w + sigmoid(x0)) / W, (h + sigmoid(x1)) / H,
@@ -22,7 +22,7 @@ static region region_of(const cr_op_desc *desc) {
                   map->dim[2], map->dim[3], map->dim[2] * map->dim[3]};
 }
 
-/* One anchor of an image: its numbers lie a plane apart. */
+/* One anchor of an image: its numbers are a plane apart. */
 CR_REF_CLONES static void make_boxes(const region *r, const cr_real *x, const cr_real *bias,
                                      cr_real *box) {
   const int64_t cells = r->cells;

@@ -52,7 +52,7 @@ CR_CLONES static void tangents_back(int64_t count, const cr_real *h, const cr_re
   for (int64_t i = 0; i < count; ++i) dz[i] = (dh[i] + diff_h[i]) * (1 - h[i] * h[i]);
 }
 
-/* All steps of some sequences, from the last one on. state: the gradient of h (N, D), at first 0.
+/* All steps of some sequences, starting with the last. state: the gradient of h (N, D), at first 0.
  */
 static void rnn_steps_back(const cr_call *call, const cr_recurrent_extents *e, cr_strand of,
                            const void *state) {

@@ -7,7 +7,7 @@
 
 enum { SCORES, LABEL, DIFF_LOSS, DIFF };
 
-/* The class that a label stands for; -1: none. */
+/* The class of a label; -1: none. */
 static int64_t class_of(cr_real label, int64_t classes) {
   return label > -1 && label < (cr_real)classes ? (int64_t)label : -1;
 }

@@ -42,7 +42,7 @@ CR_INLINE void sum_few(int64_t tiles, int64_t step, int64_t apart, int64_t count
   }
 }
 
-/* Most nets ask for two tiles, which the compiler makes fast. */
+/* Most nets use two tiles, which the compiler optimises. */
 CR_CLONES static void sum_tiles(int64_t tiles, int64_t step, int64_t apart, int64_t count,
                                 const cr_value *x, cr_value *y) {
   if (tiles == 2 && apart == 2) sum_few(2, 1, 2, count, x, y);

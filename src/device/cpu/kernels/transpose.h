@@ -1,5 +1,5 @@
-/* Transposing matrices through registers: vectors of 8 for kernels that have their own loops, and a
- * whole matrix in blocks of 4 x 4. */
+/* Transposes matrices through registers: vectors of 8 for kernels that have their own loops, and a
+ * full matrix in blocks of 4 x 4. */
 #ifndef CR_DEVICE_CPU_KERNELS_TRANSPOSE_H
 #define CR_DEVICE_CPU_KERNELS_TRANSPOSE_H
 
@@ -13,7 +13,7 @@ typedef cr_real cr_quad
 typedef cr_real cr_eight
     __attribute__((vector_size(CR_EIGHT * sizeof(cr_real)), aligned(sizeof(cr_real)), may_alias));
 
-/* By address, as the way in which such vectors are returned depends on the processor. */
+/* By address, because the calling convention for such vectors depends on the processor. */
 CR_INLINE void cr_get_quads(const cr_real *low, const cr_real *high, cr_eight *out) {
   const cr_quad a = *(const cr_quad *)low, b = *(const cr_quad *)high;
   *out = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7);

@@ -1,6 +1,6 @@
-/* Element-wise functions in a private layout, where the library has no code for them: functions
- * that it does not know, and some of halves. The order of the values does not matter, so the memory
- * is one long vector.
+/* Element-wise functions in a private layout for which the library has no code: functions that it
+ * lacks, and some functions of 16-bit floats. The order of the values does not matter, so the
+ * memory is one long vector.
  *
  * Gain over the plain kernel and its conversions, one thread of a Xeon with AVX-512: 2.1x forward
  * for Swish and BNLL of 8x64x56x56 between convolutions. A training step of that net takes 1.07x

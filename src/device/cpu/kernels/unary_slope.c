@@ -76,7 +76,7 @@ void cr_ref_unary_slope(const cr_post *post, int64_t count, const cr_real *x, co
   const slope_params p = {(cr_real)post->alpha, (cr_real)post->beta, (cr_real)post->gamma};
   int function = (int)post->function;
   if (function == CR_UNARY_POWER) {
-    /* A constant has slope 0 at 0, too, where the formula gives NaN. */
+    /* A constant also has slope 0 at 0, although the formula gives NaN there. */
     if (p.alpha * p.beta == 0) function = CR_UNARY_THRESHOLD;
     else if (p.alpha == 1) function = LINEAR;
     else if (p.alpha == 2) function = SQUARE;

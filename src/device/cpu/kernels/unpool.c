@@ -1,5 +1,5 @@
-/* The reverse of max pooling: each value goes to the position that the mask names, or comes from it
- * backward.
+/* The reverse of max pooling: each value is written to the position in the mask, or backward read
+ * from it.
  *
  *   dst[p][mask[p][i]] = src[p][i], 0 elsewhere; diff_src[p][i] = diff_dst[p][mask[p][i]] */
 #include "core/fail.h"

@@ -17,7 +17,7 @@
  * A decoupled decay (Loshchilov and Hutter, 2019) adds decay w to d and not to g'.
  *
  * The loops are bound by memory: one read and one write of weight and history, one read of the
- * gradient, and one write of it where the step is kept. */
+ * gradient, and one write of it if the step is kept. */
 #ifndef CR_DEVICE_CPU_KERNELS_UPDATE_RULES_H
 #define CR_DEVICE_CPU_KERNELS_UPDATE_RULES_H
 
@@ -91,7 +91,7 @@ CR_INLINE void update_adadelta(update_run u, bool keep, int64_t n) {
   }
 }
 
-/* `moves` is a constant where this is inlined, as `keep` is. */
+/* `moves` and `keep` are constants in the callers that inline this function. */
 CR_INLINE void update_adam(update_run u, bool keep, bool moves, int64_t n) {
   cr_real *restrict w = u.w, *restrict g = u.g, *restrict m = u.h0, *restrict v = u.h1;
   const cr_real fresh = 1 - u.momentum, fresh2 = 1 - u.momentum2;

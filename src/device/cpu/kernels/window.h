@@ -30,9 +30,9 @@ crema_status cr_slide_conv(const cr_op_desc *desc, int image, int weights, int m
 crema_status cr_slide_dense_conv(const cr_op_desc *desc, int image, int weights, int map,
                                  cr_slide *slide) CREMA_MUST_USE;
 
-/* The part of one window that lies on the input. Dense windows only. */
+/* The part of one window inside the input. Dense windows only. */
 typedef struct cr_span {
-  int64_t first[CR_MAX_SPATIAL]; /* where the unclipped window begins; may be negative */
+  int64_t first[CR_MAX_SPATIAL]; /* start of the unclipped window; may be negative */
   int64_t begin[CR_MAX_SPATIAL], end[CR_MAX_SPATIAL]; /* clipped to the input */
   int64_t padded_count; /* elements when clipped to the padded input instead */
   bool empty;
@@ -52,7 +52,7 @@ int32_t cr_span_index(const cr_slide *slide, const cr_span *span, const int64_t 
 int64_t cr_slide_in_index(const cr_slide *slide, const int64_t *at);
 
 /* The index in the input plane of element `inside` (row-major in the unclipped window) of the
- * window of output element `index`; -1 when it lies outside the input. */
+ * window of output element `index`; -1 if it is outside the input. */
 int64_t cr_slide_locate(const cr_slide *slide, int64_t index, int64_t inside);
 
 /* One element of the window. Along the last axis, output x meets input x * stride + shift, which is
