@@ -19,8 +19,8 @@
  *   thread, all at once. The results are the same as in sequence. Sessions of a model
  *   (crema/model.h) are made for this use.
  * - A call that changes weights needs the solver and all its nets for itself. Examples are
- * training, loading, crema_blob_mutable_cpu_data, and a pass of a TRAIN net, which collects
- * statistics.
+ *   training, loading, crema_blob_mutable_cpu_data, and a pass of a TRAIN net, which collects
+ *   statistics.
  * - Calls that load or reshape nets must return before main returns or exit is called. Otherwise
  *   oneDNN may destroy objects that they use.
  *
@@ -32,8 +32,8 @@
  * - A thread that calls crema receives no signals while it computes. Pending signals are delivered
  *   at the end of a pass, while the pass waits for data, or after 10 ms, between two layers.
  * - The signals that an instruction causes are not blocked: SIGSEGV, SIGBUS, SIGFPE, SIGILL,
- * SIGTRAP, SIGABRT, SIGSYS. Run their handlers on their own stack (sigaltstack, SA_ONSTACK). Do not
- * send these signals to a thread that computes.
+ *   SIGTRAP, SIGABRT, SIGSYS. Run their handlers on their own stack (sigaltstack, SA_ONSTACK). Do
+ *   not send these signals to a thread that computes.
  * - glibc's internal signals cannot be blocked. While nets run, do not call setuid or similar
  *   functions, and do not call pthread_cancel for a thread that runs a net.
  *

@@ -276,7 +276,7 @@ CREMA_API crema_status crema_solver_text(const crema_solver *solver, char **out)
  * - CREMA_E_UNSUPPORTED: several devices train.
  * - CREMA_E_RANGE: more than 2^31 - 1 iterations.
  * - CREMA_E_NUMERIC: the rate is NaN or infinite, or gradients stay so
- * (global_grad_scale_adaptive).
+ *   (global_grad_scale_adaptive).
  * - CREMA_E_NO_MEMORY, CREMA_E_DEVICE. */
 CREMA_API crema_status crema_solver_apply_update(crema_solver *solver) CREMA_MUST_USE;
 

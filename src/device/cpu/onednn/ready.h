@@ -11,7 +11,7 @@
  * The `ready` of the back-end table:
  *
  * - CREMA_E_UNSUPPORTED: plan->kernel calls oneDNN and cannot be used for lack of memory or
- * threads, or because the system forbids generated code. The first time logs a warning.
+ *   threads, or because the system forbids generated code. The first time logs a warning.
  * - CREMA_E_NO_MEMORY: no kernel can be used.
  *
  * Costs two system calls if the process had a memory limit at the first call, else nothing. */
