@@ -342,12 +342,18 @@ static int measure_all(const benchmark *b, char **argv) {
 }
 
 static const char help_text[] =
-    "Measures a network on the CPU, plain and compiled (crema help compile). It prints the median\n"
-    "time of a run, the time that 99 of 100 runs stay below, the peak of the process's memory,\n"
-    "and how much of that the weights and activations of the compiled model take. Then it runs\n"
-    "one session of the model per processor, each in its own thread, and prints their\n"
-    "throughput in items per second. Inputs are 0; without -weights, weights are random.\n"
-    "-precision bf16 or int8 applies to the compiled model and not to the plain net.\n"
+    "Measures a network, plain and compiled (crema help compile), on the CPU or with -gpu on a "
+    "GPU.\n"
+    "Inputs are 0; without -weights, weights are random. The table has, for each number of "
+    "threads\n"
+    "and each batch size:\n"
+    "  plain, compiled  median time of a run in ms\n"
+    "  p99 ms           99th percentile of the time of a run\n"
+    "  peak MB          peak memory of the process on the host\n"
+    "  planned          MB of the weights and activations of the compiled model\n"
+    "  ratio            time of the compiled model by time of the plain net\n"
+    "A second table has the throughput of one session per processor, each in its own thread.\n"
+    "-precision bf16 and int8 change only the compiled model.\n"
     "\n"
     "Example:\n"
     "  crema benchmark -threads 1,2 -batch 1,16 models/squeezenet_v1.1/deploy.prototxt\n";

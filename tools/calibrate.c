@@ -98,13 +98,16 @@ out:
 }
 
 static const char help_text[] =
-    "Runs a network on its own data, or on the images that a list names, one path per line, and\n"
-    "writes how large the values are that its convolutions, inner products and sums read: the\n"
-    "table for -precision int8 of other commands. Lines are as ncnn's tools write them. A layer\n"
-    "whose line is taken out of the table computes in floats.\n"
+    "Runs a network on its own data, or on the images that a list names, one path per line. "
+    "Writes\n"
+    "the ranges of the inputs of convolutions, inner products and sums: the table for -precision\n"
+    "int8 of other commands, in the format of ncnn's tools. A layer without a line in the table\n"
+    "computes in FLOAT.\n"
     "\n"
-    "Methods: minmax, the largest value; percentile, that below which 99.99 % of the values lie;\n"
-    "kl, that for which 8 bits change the distribution of the values least.\n"
+    "Methods:\n"
+    "  minmax      the largest value\n"
+    "  percentile  the value that 99.99 % of the values stay below\n"
+    "  kl          the value for which int8 has the least Kullback-Leibler divergence\n"
     "\n"
     "Examples:\n"
     "  crema calibrate train_val.prototxt -weights net.caffemodel -iterations 10 -out net.table\n"

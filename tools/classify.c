@@ -212,9 +212,10 @@ static bool check_flags(classify_options *o, const char *image) {
 
 static const char help_text[] =
     "Prints the likeliest classes of each image. Without -model it uses the SqueezeNet that comes\n"
-    "with crema (1000 classes of ImageNet), which sets -labels, -mean_value and -resize as it\n"
-    "needs them. The image is resized to -resize pixels per side, then its centre is cut out to\n"
-    "the size of the network's input; without -resize it is resized to that size at once.\n"
+    "with crema (1000 classes of ImageNet) and its own -labels, -mean_value and -resize. The "
+    "image\n"
+    "is resized to -resize pixels per side and then cropped at its centre to the size of the\n"
+    "network's input. Without -resize it is resized to that size at once.\n"
     "\n"
     "Examples:\n"
     "  crema classify examples/images/cat.jpg\n"

@@ -50,6 +50,32 @@ static void print_wrapped(const char *text, int indent) {
   putchar('\n');
 }
 
+/* The column at which the text of a line such as "  name  text" begins; else its first column. */
+static int text_column(const char *line) {
+  const int first = (int)strspn(line, " ");
+  const char *gap = strstr(line + first, "  ");
+  const char *end = strchr(line, '\n');
+  if (gap == NULL || (end != NULL && gap > end)) return first;
+  return (int)(gap - line) + (int)strspn(gap, " ");
+}
+
+/* Prints lines of text; only lines that are too long are wrapped. */
+static void print_text(const char *text) {
+  while (*text != '\0') {
+    char line[TEXT_MAX];
+    const size_t length = strcspn(text, "\n");
+    const int column = text_column(text);
+    snprintf(line, sizeof line, "%.*s", (int)length, text);
+    if (length > HELP_WIDTH + 2) {
+      printf("%.*s", column, line);
+      print_wrapped(line + column, column);
+    } else {
+      puts(line);
+    }
+    text += length + (text[length] == '\n');
+  }
+}
+
 void cli_print_flags(const cli_flag *flags, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     char left[80], with_default[64], text[TEXT_MAX];
@@ -70,9 +96,10 @@ void cli_print_flags(const cli_flag *flags, size_t count) {
 void cli_print_help(const cli_spec *spec) {
   const cli_command *command = cli_find_command(spec->command);
   const char *arguments = spec->arguments == NULL ? "" : spec->arguments;
-  printf("crema %s: %s\n\nUsage: crema %s%s%s [flags]\n\n%s", spec->command,
+  printf("crema %s: %s\n\nUsage: crema %s%s%s [flags]\n\n", spec->command,
          command != NULL ? command->summary : "", spec->command, arguments[0] != '\0' ? " " : "",
-         arguments, spec->help);
+         arguments);
+  print_text(spec->help);
   if (spec->flag_count > 0) printf("\n");
   if (spec->flag_count > 0 && spec->flags[0].type != CLI_GROUP) printf("Flags:\n");
   cli_print_flags(spec->flags, spec->flag_count);

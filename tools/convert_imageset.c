@@ -200,12 +200,13 @@ static void free_converter(converter *c) {
 }
 
 static const char help_text[] =
-    "Makes a database of the images that LIST names: one file name, relative to ROOT, and one\n"
-    "label a line. Record n has the key <n in eight digits>_<file name>. Images are stored as\n"
-    "pixels, or with -encoded as JPEG or PNG files (the original if it can be kept as it is).\n"
-    "A JPEG of at least twice the wanted size is decoded to a part of its size, which averages;\n"
-    "with -exact_resize the whole is decoded and resized, as Caffe does.\n"
-    "A file that cannot be read stops the command, or is skipped with -skip_corrupt.\n"
+    "Makes a database of the images in LIST. Each line of LIST has a file name, relative to ROOT,\n"
+    "and a label. Record n has the key <n in eight digits>_<file name>. Images are stored as\n"
+    "pixels, or with -encoded as JPEG or PNG files: the original file if it can stay as it is.\n"
+    "A JPEG of at least twice the wanted size is decoded at a reduced size, which averages "
+    "pixels;\n"
+    "-exact_resize decodes it whole and resizes it, as Caffe does.\n"
+    "A file that cannot be read stops the command; -skip_corrupt skips it.\n"
     "\n"
     "Example:\n"
     "  crema convert_imageset -resize_height 256 -resize_width 256 -shuffle \\\n"

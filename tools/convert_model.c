@@ -41,11 +41,12 @@ int crema_cmd_convert_model(int argc, char **argv) {
       .min_arguments = 2,
       .max_arguments = 2,
       .help =
-          "Changes the type of the weights in a binary model (.caffemodel) of any Caffe, and says\n"
-          "how many values were out of range and how far all other values were rounded. The\n"
-          "rest of the file stays as it is. Values of 16 bits are stored as bytes with their type, "
-          "which\n"
-          "NVIDIA's Caffe reads (FLOAT16) and crema does; FLOAT is what every Caffe reads.\n\n"
+          "Changes the type of the weights in a binary model (.caffemodel) of any Caffe, and "
+          "reports\n"
+          "overflows and the largest relative error of a value. The rest of the file stays as it "
+          "is.\n"
+          "Values of 16 bits are stored as bytes with their type. NVIDIA's Caffe and crema read\n"
+          "FLOAT16; every Caffe reads FLOAT.\n\n"
           "Example:\n"
           "  crema convert_model -to FLOAT16 lenet.caffemodel lenet_f16.caffemodel\n",
       .flags = flags,

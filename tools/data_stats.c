@@ -212,11 +212,11 @@ int crema_cmd_data_stats(int argc, char **argv) {
       .min_arguments = 1,
       .max_arguments = 1,
       .help =
-          "Reads and decodes all records of a database and prints how many there are, their\n"
-          "shapes (channels x height x width), the mean of each channel, how often each label "
-          "comes, and\n"
-          "which records are damaged, which is an error. In records with boxes (AnnotatedDatum of\n"
-          "Caffe-SSD) it counts the boxes, and their classes as labels.\n"
+          "Reads and decodes all records of a database. Prints their number, their shapes "
+          "(channels x\n"
+          "height x width), the mean of each channel, the count of each label and the damaged\n"
+          "records. Damaged records are an error. In records with boxes (AnnotatedDatum of\n"
+          "Caffe-SSD) it counts the boxes, with their classes as labels.\n"
           "\n"
           "Example:\n"
           "  crema data_stats train_lmdb\n",

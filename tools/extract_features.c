@@ -191,10 +191,10 @@ static bool read_last_words(int argc, char **argv, const char **gpu) {
 
 static const char help_text[] =
     "Runs NET (phase TEST) with WEIGHTS for BATCHES batches and stores the values of the named\n"
-    "blobs. BLOBS and OUTPUTS are lists with commas, one output for each blob. KIND is lmdb or\n"
-    "leveldb (a Datum of floats per item, key: its number in ten digits) or hdf5 (one dataset\n"
-    "named after the blob). Last words CPU or GPU, with the device's number (0 without it),\n"
-    "stand for -gpu, as in Caffe's tool.\n"
+    "blobs. BLOBS and OUTPUTS are lists with commas, one output for each blob. KIND is:\n"
+    "  lmdb, leveldb  one Datum of floats per item; its key is the item's number in ten digits\n"
+    "  hdf5           one dataset with the blob's name\n"
+    "The last arguments CPU, or GPU and a number, stand for -gpu, as in Caffe's tool.\n"
     "\n"
     "Example:\n"
     "  crema extract_features net.caffemodel net.prototxt fc7,prob fc7_lmdb,prob_lmdb 10 lmdb\n";

@@ -89,6 +89,7 @@ for command in $commands; do
   expect_ok "help $command"
   expect_line "help $command" '^Usage: crema '
   expect_line "help $command" '^Examples?:'
+  awk 'length > 100' log | grep . && fail "help $command has lines of more than 100 columns"
   run "$command" -help
   expect_ok "$command -help"
   run "$command" -nosuchflag
@@ -130,6 +131,28 @@ expect_line version '^crema [0-9]+\.[0-9]+'
 run device_query
 expect_ok device_query
 expect_line device_query '^Device CPU 0'
+
+# complete WORD... : the completions of the last word.
+run completion bash
+expect_ok "completion bash"
+mkdir bin
+ln -s "$crema" bin/crema
+complete_words() {
+  PATH=$work/bin:$PATH bash -c '. ./log; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _crema; echo "${COMPREPLY[*]}"' \
+    completion "$@"
+}
+[ "$(complete_words crema tra)" = train ] || fail "completion of tra: $(complete_words crema tra)"
+[ "$(complete_words crema summary -js)" = -json ] || fail "completion of -js: $(complete_words crema summary -js)"
+[ "$(complete_words crema help envi)" = environment ] || fail "completion of envi"
+[ -z "$(complete_words crema envi)" ] || fail "a topic is completed as a command"
+run completion fish
+expect_usage "completion of another shell" 'SHELL: expected bash, found "fish"'
+
+# The man page.
+sh "$source_dir/tools/man_page.sh" "$crema" >crema.1 2>log || { fail "man_page.sh"; cat log; }
+expect_line "man page" '^\.SH CREMA TRAIN$' crema.1
+expect_line "man page" '^  \\-solver FILE ' crema.1
+expect_line "man page" 'CREMA_MAX_FILE=SIZE' crema.1
 
 # Under the name caffe.
 ln -s "$crema" caffe
