@@ -17,7 +17,6 @@
 #include "core/clock.h"
 #include "core/fail.h"
 #include "core/list.h"
-#include "crema/log.h"
 #include "device/backend/backend.h"
 #include "device_flag.h"
 #include "infer/session.h"
@@ -385,10 +384,10 @@ int crema_cmd_benchmark(int argc, char **argv) {
   for (int i = 0; i < argc; ++i) given[i + 1] = argv[i];
   if (cli_parse(&spec, &argc, argv, &exit_code)) {
     const char *row_text = getenv(ROW);
-    /* The first process has logged the net; verbose lines are those of the measuring process. */
-    if (row_text != NULL && getenv("CREMA_VERBOSE") == NULL) cli_log_level(CREMA_LOG_WARNING);
-    if (!cli_choose_precision(b.precision, &b.chosen) ||
-        !cli_choose_first_device(b.gpu, &b.device)) {
+    /* The first process has logged the device. */
+    bool (*open)(const char *, crema_device **) =
+        row_text != NULL ? cli_open_first_device : cli_choose_first_device;
+    if (!cli_choose_precision(b.precision, &b.chosen) || !open(b.gpu, &b.device)) {
       exit_code = 1;
     } else {
       exit_code = row_text != NULL ? measure_here(&b, row_text) : measure_all(&b, given);

@@ -69,12 +69,16 @@ static bool open_devices(const char *gpu, const cli_devices *devices, int count,
   return false;
 }
 
-bool cli_choose_first_device(const char *gpu, crema_device **out) {
+bool cli_open_first_device(const char *gpu, crema_device **out) {
   cli_devices devices;
   *out = NULL;
   if (gpu == NULL || gpu[0] == '\0') return true;
-  if (!cli_read_devices(gpu, &devices) || !open_devices(gpu, &devices, 1, out)) return false;
-  cr_log_info("Use GPU with device ID %d", devices.index[0]);
+  return cli_read_devices(gpu, &devices) && open_devices(gpu, &devices, 1, out);
+}
+
+bool cli_choose_first_device(const char *gpu, crema_device **out) {
+  if (!cli_open_first_device(gpu, out)) return false;
+  if (*out != NULL) cr_log_info("Use GPU with device ID %d", crema_device_get_index(*out));
   return true;
 }
 

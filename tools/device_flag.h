@@ -27,6 +27,8 @@ bool cli_choose_devices(const char *gpu, crema_device *out[CLI_MOST_DEVICES], si
 /* The same, but takes the first one of any list, or NULL, for commands that run on one device
  * whatever they are given. */
 bool cli_choose_first_device(const char *gpu, crema_device **out);
+/* The same without a line in the log. */
+bool cli_open_first_device(const char *gpu, crema_device **out);
 
 /* "TRAIN" or "TEST"; NULL or "" leaves *phase as it is. False, with the error printed, for
  * anything else. */
