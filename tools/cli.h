@@ -168,7 +168,11 @@ bool cli_log_flags_apply(const cli_log_flags *log);
  * The progress line, if one is shown, is moved below each line written. */
 void cli_log_start(void);
 void cli_log_level(int level);
-/* Whether lines begin as above, as they do without this call; before there are other threads. */
+/* Whether standard error is a terminal. Its lines then have no prefix by default, and colours
+ * unless NO_COLOR is set. */
+bool cli_log_is_terminal(void);
+/* Whether lines on standard error have the prefix; before there are other threads. Lines in files
+ * always have it if standard error is a terminal. */
 void cli_log_prefix(bool wanted);
 /* Appends to `path` as well. False (error printed) when it cannot be opened. */
 bool cli_log_file(const char *path);
@@ -183,5 +187,7 @@ void cli_log_print_error(const char *text);
  * An empty text removes it. */
 bool cli_progress_wanted(void);
 void cli_progress(const char *text);
+/* A line above the progress line; a no-op when standard error is not a terminal. */
+void cli_terminal_line(const char *text);
 
 #endif

@@ -40,6 +40,7 @@ static const variable variables[] = {
     {"GLOG_FLAG=VALUE",
      "default of a flag of the log, such as GLOG_minloglevel=1 (crema help\n"
      "logging); a flag overrides its variable"},
+    {"NO_COLOR=1", "no colours on a terminal; TERM=dumb has the same effect"},
 };
 
 static void print_variable(const variable *v) {

@@ -7,13 +7,14 @@
 #include "crema/log.h"
 
 void cli_log_flags_list(cli_log_flags *log, cli_flag out[CLI_LOG_FLAGS]) {
-  *log = (cli_log_flags){.log_prefix = true};
+  *log = (cli_log_flags){.log_prefix = !cli_log_is_terminal()};
   const cli_flag list[CLI_LOG_FLAGS] = {
       {"minloglevel", CLI_INT, &log->minloglevel, "0 all messages, 1 warnings, 2 errors only"},
       {"v", CLI_INT, &log->v, "above 0: debugging messages as well"},
       {"log_file", CLI_FILE, &log->log_file, "append the log to this file as well"},
       {"log_dir", CLI_DIR, &log->log_dir, "append the log to crema.INFO in this folder"},
-      {"log_prefix", CLI_BOOL, &log->log_prefix, "severity, time and place before each message"},
+      {"log_prefix", CLI_BOOL, &log->log_prefix,
+       "severity, time and place before each message; false on a terminal"},
       {"logtostderr", CLI_BOOL, &log->logtostderr, "accepted; the log always goes there"},
       {"alsologtostderr", CLI_BOOL, &log->alsologtostderr, "accepted; the log always goes there"},
       {"colorlogtostderr", CLI_BOOL, &log->colorlogtostderr, "accepted without effect"},

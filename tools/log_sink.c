@@ -21,13 +21,15 @@ typedef struct log_sink {
   char *path[MAX_FILES]; /* of the files */
   int files;
   bool optional; /* the command's work outlasts the log */
-  bool bare;     /* lines have no prefix */
+  bool bare;     /* lines on standard error have no prefix */
+  bool colored;
   char progress[PROGRESS_MAX];
 } log_sink;
 
 static log_sink sink = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static const char *const clear_line = "\r\033[K";
+static const char *const yellow = "\033[33m", *const red = "\033[31m", *const plain = "\033[0m";
 
 /* Names come from files that anybody may have written: they must neither control the terminal nor
  * look like log lines. */
@@ -61,6 +63,17 @@ static char *write_to_files(log_sink *self, const char *head, const char *messag
   return NULL;
 }
 
+/* On a terminal, words and colours stand for the letters of the prefix. */
+static void write_to_stderr(const log_sink *self, crema_log_level level, const char *head,
+                            const char *message) {
+  const bool progress = self->progress[0] != '\0', error = level >= CREMA_LOG_ERROR;
+  const bool notable = self->terminal && level >= CREMA_LOG_WARNING;
+  const char *color = notable && self->colored ? error ? red : yellow : "";
+  const char *word = notable && self->bare ? error ? "error: " : "warning: " : "";
+  fprintf(stderr, "%s%s%s%s%s%s\n%s", progress ? clear_line : "", color, self->bare ? "" : head,
+          word, color[0] != '\0' ? plain : "", message, self->progress);
+}
+
 static void write_line(void *user, crema_log_level level, const char *file, int line,
                        const char *message) {
   log_sink *self = user;
@@ -75,10 +88,9 @@ static void write_line(void *user, crema_log_level level, const char *file, int 
   snprintf(head, sizeof head, "%c%02d%02d %02d:%02d:%02d.%06ld %5ld %.80s:%d] ", letter,
            local.tm_mon + 1, local.tm_mday, local.tm_hour, local.tm_min, local.tm_sec,
            now.tv_nsec / 1000, (long)syscall(SYS_gettid), file, line);
-  if (self->bare) head[0] = '\0';
   pthread_mutex_lock(&self->lock);
-  bool progress = self->progress[0] != '\0';
-  fprintf(stderr, "%s%s%s\n%s", progress ? clear_line : "", head, message, self->progress);
+  write_to_stderr(self, level, head, message);
+  if (self->bare && !self->terminal) head[0] = '\0';
   char *full = write_to_files(self, head, message);
   pthread_mutex_unlock(&self->lock);
   if (full == NULL) return;
@@ -87,8 +99,16 @@ static void write_line(void *user, crema_log_level level, const char *file, int 
   write_line(user, CREMA_LOG_WARNING, "log_sink.c", __LINE__, clean);
 }
 
+bool cli_log_is_terminal(void) {
+  return isatty(STDERR_FILENO) == 1;
+}
+
 void cli_log_start(void) {
-  sink.terminal = isatty(STDERR_FILENO) == 1;
+  const char *no_color = getenv("NO_COLOR"), *kind = getenv("TERM");
+  sink.terminal = cli_log_is_terminal();
+  sink.bare = sink.terminal;
+  sink.colored = sink.terminal && (no_color == NULL || no_color[0] == '\0') && kind != NULL &&
+                 strcmp(kind, "dumb") != 0;
   crema_log_set(write_line, &sink, CREMA_LOG_INFO);
 }
 
@@ -142,7 +162,8 @@ void cli_log_print_error(const char *text) {
   char clean[TEXT_MAX];
   text = printable(text, clean);
   cli_progress("");
-  fprintf(stderr, "crema: error: %s\n", text);
+  fprintf(stderr, "%screma: error:%s %s\n", sink.colored ? red : "", sink.colored ? plain : "",
+          text);
   for (int i = 0; i < sink.files; ++i) fprintf(sink.file[i], "crema: error: %s\n", text);
 }
 
@@ -155,6 +176,15 @@ static size_t progress_limit(void) {
   struct winsize window;
   if (ioctl(STDERR_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_col == 0) return PROGRESS_MAX;
   return window.ws_col < PROGRESS_MAX ? window.ws_col : PROGRESS_MAX;
+}
+
+void cli_terminal_line(const char *text) {
+  char clean[TEXT_MAX];
+  if (!sink.terminal) return;
+  text = printable(text, clean);
+  pthread_mutex_lock(&sink.lock);
+  fprintf(stderr, "%s%s\n%s", sink.progress[0] != '\0' ? clear_line : "", text, sink.progress);
+  pthread_mutex_unlock(&sink.lock);
 }
 
 void cli_progress(const char *text) {

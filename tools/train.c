@@ -14,6 +14,7 @@
 #include "memory_report.h"
 #include "signals.h"
 #include "solver/solver.h"
+#include "train_report.h"
 
 typedef struct train_flags {
   const char *solver, *weights, *snapshot, *gpu, *phase, *stage, *plugin;
@@ -30,9 +31,7 @@ typedef struct train_flags {
 
 typedef struct training {
   crema_solver_action on_sigint, on_sighup;
-  int64_t stop_at;      /* iterations of this run after which to stop; 0: no such limit */
-  int64_t done;         /* iterations of this run */
-  double shown;         /* seconds of training when the progress line was last drawn */
+  cli_train_report report;
   int ended_by;         /* the signal that ends the training whatever the flags say; 0: none came */
   crema_solver *solver; /* NULL until it is made */
   crema_device *device; /* NULL: as the solver file says */
@@ -54,36 +53,14 @@ static crema_solver_action poll_signals(void *user) {
     cli_progress("");
     cli_memory_report(self->solver, self->device);
   }
-  if (self->stop_at > 0 && self->done >= self->stop_at) return CREMA_SOLVER_STOP;
+  const cli_train_report *report = &self->report;
+  if (report->stop_at > 0 && report->done >= report->stop_at) return CREMA_SOLVER_STOP;
   return CREMA_SOLVER_CONTINUE;
-}
-
-static void format_time(double seconds, char *text, size_t size) {
-  long whole = (long)(seconds + 0.5);
-  if (whole >= 3600) {
-    snprintf(text, size, "%ldh%02ldm", whole / 3600, whole / 60 % 60);
-  } else {
-    snprintf(text, size, "%ldm%02lds", whole / 60, whole % 60);
-  }
 }
 
 static void show_progress(void *user, const crema_solver_progress *progress) {
   training *self = user;
-  ++self->done;
-  if (!cli_progress_wanted()) return;
-  /* Redrawn a few times a second. */
-  if (progress->seconds - self->shown < 0.2 && progress->iteration < progress->max_iterations) {
-    return;
-  }
-  self->shown = progress->seconds;
-  int64_t left = progress->max_iterations - progress->iteration;
-  if (self->stop_at > 0 && self->stop_at - self->done < left) left = self->stop_at - self->done;
-  char text[240], time_left[32];
-  format_time(progress->seconds / (double)self->done * (double)left, time_left, sizeof time_left);
-  snprintf(text, sizeof text, "iteration %lld/%lld  loss %.4g  lr %.4g  %.0f samples/s  %s left",
-           (long long)progress->iteration, (long long)(progress->iteration + left), progress->loss,
-           progress->rate, (double)progress->samples / progress->seconds, time_left);
-  cli_progress(text);
+  cli_train_report_progress(&self->report, progress);
 }
 
 static bool parse_effect(const char *flag, const char *text, crema_solver_action *out) {
@@ -134,7 +111,7 @@ static bool check_flags(const train_flags *flags, training *run) {
     return false;
   }
   if (!check_snapshot(flags->snapshot) || !cli_check_level(flags->level)) return false;
-  run->stop_at = flags->iterations;
+  run->report.stop_at = flags->iterations;
   if (!cli_choose_phase(flags->phase, &phase)) return false;
   if (phase != CREMA_TRAIN) cr_log_warning("-phase has no effect on train");
   return parse_effect("-sigint_effect", flags->sigint_effect, &run->on_sigint) &&
@@ -187,6 +164,7 @@ static int train(const train_flags *flags, const crema_solver_options *options) 
   if (status == CREMA_OK) status = choose_start(solver, flags);
   if (status == CREMA_OK) {
     run->solver = solver;
+    cli_train_report_begin(&run->report, solver, flags->solver);
     /* After the next line is printed, signals may be sent. */
     cli_signals_note(run->on_sigint == CREMA_SOLVER_STOP);
     cr_log_info("Starting Optimization");
@@ -194,7 +172,12 @@ static int train(const train_flags *flags, const crema_solver_options *options) 
     status = crema_solver_solve(solver);
   }
   cli_progress("");
-  if (status == CREMA_OK && !solver->stop_requested) cr_log_info("Optimization Done.");
+  /* Caffe's command repeats the last line of the solver; the summary stands for it on a terminal.
+   */
+  if (status == CREMA_OK && !solver->stop_requested && !cli_progress_wanted()) {
+    cr_log_info("Optimization Done.");
+  }
+  if (status == CREMA_OK) cli_train_report_end(&run->report);
   /* Prints the failure before freeing anything can change its text. */
   int code = status == CREMA_OK ? success_code(run) : cli_fail();
   if (status == CREMA_OK && flags->input_report) {
