@@ -155,7 +155,9 @@ static void unknown_flag(const cli_spec *spec, const cli_flag *flags, size_t cou
     if (flags[i].type != CLI_GROUP) names[named++] = flags[i].name;
   }
   const char *nearest = cr_did_you_mean(name, names, named);
-  if (nearest != NULL) {
+  if (strcmp(name, "gpu") == 0) {
+    cli_usage_error("%s: there is no flag -gpu, as the command does not run a net", spec->command);
+  } else if (nearest != NULL) {
     cli_usage_error("%s: unknown flag -%s; did you mean -%s?", spec->command, name, nearest);
   } else {
     cli_usage_error("%s: unknown flag -%s; `crema help %s` lists them", spec->command, name,

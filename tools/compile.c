@@ -12,7 +12,8 @@
 
 static const char help_text[] =
     "Compiles a network for inference, as -compiled of other commands does, and prints the\n"
-    "result. With -explain, each step of each pass has a line. Without -weights, weights are random.\n"
+    "result. With -explain, each step of each pass has a line. Without -weights, weights are "
+    "random.\n"
     "\n"
     "The passes (-without skips some):\n";
 

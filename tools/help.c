@@ -83,6 +83,8 @@ static int report_unknown(const char *word) {
   const cli_command *list = cli_commands(&count);
   for (size_t i = 0; i < count; ++i) name[i] = list[i].name;
   for (int i = 0; i < TOPICS; ++i) name[count++] = topics[i].name;
+  const char *hint = cli_command_hint(word);
+  if (hint != NULL) return cli_usage_error("help: there is no command \"%s\"; use %s", word, hint);
   const char *nearest = cr_did_you_mean(word, name, count);
   if (nearest == NULL) return cli_usage_error("help: there is no command or topic \"%s\"", word);
   return cli_usage_error("help: there is no command or topic \"%s\"; did you mean %s?", word,

@@ -10,6 +10,9 @@ typedef struct cli_topic {
 /* The environment variables that crema reads (environment.c). */
 void cli_print_environment(void);
 
+/* The command, and for which use, that another program gives the name `word`; NULL: none. */
+const char *cli_command_hint(const char *word);
+
 /* What crema is and its commonest commands, in ten lines. */
 void cli_print_overview(void);
 

@@ -33,8 +33,8 @@ const cli_command *cli_find_command(const char *name) {
   return NULL;
 }
 
-/* Names of the same work in other programs. */
-static const char *hint_for(const char *word) {
+/* Names that other programs give to the same work. */
+const char *cli_command_hint(const char *word) {
   static const struct {
     const char *words, *hint; /* words with a blank on both sides */
   } hints[] = {
@@ -67,7 +67,7 @@ static int unknown_command(const char *word) {
     return cli_usage_error("no command given; flags belong to a command, as in `crema train %s`",
                            word);
   }
-  const char *hint = hint_for(word);
+  const char *hint = cli_command_hint(word);
   if (hint != NULL) return cli_usage_error("unknown command \"%s\"; use %s", word, hint);
   const char *names[MAX_COMMANDS];
   size_t count = sizeof commands / sizeof *commands;

@@ -16,6 +16,10 @@ run train a.prototxt extra
 expect_usage "surplus argument" 'unexpected argument "extra"'
 run -v 1
 expect_usage "flags without a command" "flags belong to a command" "crema train -v"
+run help eval
+expect_usage "help on a name of another program" "use test"
+run summary net.prototxt -gpu 0
+expect_usage "a device without a run" "there is no flag -gpu, as the command does not run a net"
 # Names of the same work in other programs.
 while read -r word hint; do
   run "$word" x
