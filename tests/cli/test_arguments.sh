@@ -106,10 +106,17 @@ expect_line "unrelated weights with -v 1" 'Ignoring source layer ip1'
 
 # ---- devices ----
 image=$source_dir/examples/images/cat.jpg
-printf 'layer { name: "in" type: "Input" top: "x" input_param { shape { dim: 1 dim: 3 dim: 8 dim: 8 } } }\n' >small_net.prototxt
-printf 'layer { name: "ip" type: "InnerProduct" bottom: "x" top: "y" inner_product_param { num_output: 4 weight_filler { type: "xavier" } } }\n' >>small_net.prototxt
-cp small_net.prototxt bundle.prototxt
-printf 'net: "train.prototxt" max_iter: 1 base_lr: 0.01 lr_policy: "fixed" random_seed: 3 snapshot_prefix: "made" solver_mode: CPU\n' >made.prototxt
+cat >small_net.prototxt <<'NET'
+layer { name: "in" type: "Input" top: "x" input_param { shape { dim: 1 dim: 3 dim: 8 dim: 8 } } }
+layer {
+  name: "ip" type: "InnerProduct" bottom: "x" top: "y"
+  inner_product_param { num_output: 4 weight_filler { type: "xavier" } }
+}
+NET
+cat >made.prototxt <<'SOLVER'
+net: "train.prototxt" max_iter: 1 base_lr: 0.01 lr_policy: "fixed" random_seed: 3
+snapshot_prefix: "made" solver_mode: CPU
+SOLVER
 {
   cat small_net.prototxt
   echo 'layer { name: "loss" type: "Reduction" bottom: "y" top: "l" loss_weight: 1 }'
