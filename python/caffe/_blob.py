@@ -5,7 +5,7 @@ from ._core import Blob
 
 
 def _repr(self):
-    return "<caffe.Blob %s>" % "x".join(str(d) for d in self.shape)
+    return "<caffe.Blob %s>" % ("x".join(str(d) for d in self.shape) or "scalar")
 
 
 def _array(self, dtype=None, copy=None):

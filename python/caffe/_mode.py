@@ -22,6 +22,14 @@ class _State:
     root_solver = True
 
 
+def whole_number(name, value):
+    """`value` as an int. `name` begins the message of the error."""
+    try:
+        return int(value)
+    except (TypeError, ValueError) as error:
+        raise type(error)("%s: expected a whole number, found %r" % (name, value)) from None
+
+
 def set_mode_cpu():
     """Makes nets that are created afterwards run on the CPU."""
     _State.gpu = False
@@ -34,21 +42,22 @@ def set_mode_gpu():
 
 def set_device(device):
     """Selects the GPU for nets that are created afterwards."""
-    _State.devices = (int(device),)
+    _State.devices = (whole_number("set_device", device),)
 
 
 def set_devices(devices):
     """Selects several GPUs. Solvers that are created afterwards train on all of them, and nets run on the
     first."""
-    _State.devices = tuple(int(d) for d in devices)
-    if not _State.devices:
+    chosen = tuple(whole_number("set_devices", device) for device in devices)
+    if not chosen:
         raise ValueError("set_devices() needs at least one device")
+    _State.devices = chosen
 
 
 def set_random_seed(seed):
     """Seeds the random numbers of nets that are created afterwards. The n-th net after this call gets the
     same numbers in each run. A solver file's random_seed takes precedence."""
-    _State.seed = int(seed)
+    _State.seed = whole_number("set_random_seed", seed)
     _State.nets = 0
 
 
@@ -80,7 +89,7 @@ def solver_count():
 def set_solver_count(count):
     """Sets the number of solvers that train together, each in its own process. Solvers that are created
     afterwards read only their share of the data. Connect them with caffe.NCCL."""
-    _State.solver_count = int(count)
+    _State.solver_count = whole_number("set_solver_count", count)
 
 
 def solver_rank():
@@ -90,7 +99,7 @@ def solver_rank():
 
 def set_solver_rank(rank):
     """Sets the rank of this process's solver, starting at 0."""
-    _State.solver_rank = int(rank)
+    _State.solver_rank = whole_number("set_solver_rank", rank)
 
 
 def set_multiprocess(multiprocess):
@@ -111,7 +120,10 @@ def root_solver():
 def init_log(level=None, stderr=True):
     """Sets the lowest level that crema logs to standard error: 0 information, 1 warnings, 2 errors, 3 nothing.
     The default is the environment variable GLOG_minloglevel, or 0. `stderr` false turns the log off."""
-    number = int(os.environ.get("GLOG_minloglevel", "0") or 0) if level is None else int(level)
+    if level is None:
+        number = whole_number("GLOG_minloglevel", os.environ.get("GLOG_minloglevel") or 0)
+    else:
+        number = whole_number("init_log", level)
     _core.set_log(number + 1 if stderr else 4)
 
 
@@ -145,7 +157,7 @@ class NCCL:
     def __init__(self, solver, uid, patience=600.0):
         _need_nccl()
         if not hasattr(solver, "_join"):
-            raise TypeError("a solver is needed, not %r" % type(solver).__name__)
+            raise TypeError("expected a solver, found %r" % type(solver).__name__)
         if process_place() != solver._place:
             raise RuntimeError("the solver was made as number %d of %d: call caffe.set_solver_count and "
                                "caffe.set_solver_rank before" % solver._place)

@@ -33,7 +33,7 @@ def UnpackVariable(var, num):
     if len(values) == num:
         return values
     if len(values) != 1:
-        raise ValueError("%d values are needed, or one: %r" % (num, var))
+        raise ValueError("expected one value or %d values, found %r" % (num, var))
     return values * num
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from . import _blob, _core  # noqa: F401
 from ._layer import BlobVec, Layer, LayerParameter
-from ._mode import NCCL, TEST, TRAIN, device_kind, next_seed, process_place
+from ._mode import NCCL, TEST, TRAIN, device_kind, next_seed, process_place, whole_number
 from ._param import SolverParameter
 
 Blob = _core.Blob
@@ -25,6 +25,21 @@ def _bound_layer(net, index):
     layer.blobs = BlobVec(net._params_of(index))
     layer.layer_param = None
     return layer
+
+
+def _check_exists(path):
+    """Raises caffe.Error in pycaffe's words if there is no file at `path`."""
+    if os.path.exists(path):
+        return
+    name = os.fsdecode(path)
+    error = _core.Error("Could not open file %s: no such file or directory" % name)
+    error.status, error.file, error.line = "E_NOT_FOUND", name, 0
+    error.layer = error.blob = ""
+    raise error
+
+
+def _shape_text(shape, times):
+    return times.join(map(str, shape)) if len(shape) > 0 else "scalar"
 
 
 class Net(_core.Net):
@@ -47,24 +62,24 @@ class Net(_core.Net):
                 raise TypeError("%s is given twice" % name)
             given[name] = value
         if given["phase"] is None:
-            raise TypeError("the phase is needed: caffe.TRAIN or caffe.TEST")
+            raise TypeError("Net() requires a phase: caffe.TEST to run the net, caffe.TRAIN to train it")
         weights = given["weights"]
-        if weights is not None and not os.path.exists(weights):
-            raise RuntimeError("Could not open file %s" % os.fspath(weights))
+        if weights is not None:
+            _check_exists(weights)
         self._make(network_file, None, given["phase"], given["level"] or 0, given["stages"])
         if weights is not None:
             self.copy_from(weights)
 
     def _make(self, path, text, phase, level=0, stages=None):
-        if text is None and not os.path.exists(path):
-            raise RuntimeError("Could not open file %s" % os.fspath(path))
+        if text is None:
+            _check_exists(path)
         if stages is not None and isinstance(stages, str):
             raise TypeError("stages are a list of names")
         seed = next_seed()
         kind, indices = device_kind()
         self._source = os.fspath(path)
-        self._build(path, text, int(phase), int(level), stages, -1 if seed is None else seed, kind,
-                    indices[0])
+        self._build(path, text, whole_number("phase", phase), whole_number("level", level), stages,
+                    -1 if seed is None else seed, kind, indices[0])
 
     @classmethod
     def from_text(cls, text, phase=TEST, level=0, stages=None, source="net"):
@@ -372,7 +387,7 @@ class Net(_core.Net):
             self.name, phase, len(self._layer_names), self._parameter_count())]
         blobs = self.blobs
         for kind, names in (("input", self.inputs), ("output", self.outputs)):
-            lines += ["  %s %s: %s" % (kind, name, " x ".join(map(str, blobs[name].shape)))
+            lines += ["  %s %s: %s" % (kind, name, _shape_text(blobs[name].shape, " x "))
                       for name in names]
         return "\n".join(lines) + ">"
 
@@ -385,7 +400,7 @@ class Net(_core.Net):
         rows = []
         blobs = self._blobs
         for index, (name, kind) in enumerate(zip(self._layer_names, self._layer_types)):
-            tops = ["%s (%s)" % (self._blob_names[i], " &times; ".join(map(str, blobs[i].shape)))
+            tops = ["%s (%s)" % (self._blob_names[i], _shape_text(blobs[i].shape, " &times; "))
                     for i in self._top_ids(index)]
             count = sum(blob.count for blob in self._params_of(index))
             rows.append("<tr><td>%s</td><td>%s</td><td>%s</td><td style='text-align:right'>%s</td></tr>"
@@ -419,8 +434,7 @@ class Solver(_core.Solver):
     _type = None
 
     def __init__(self, solver_file):
-        if not os.path.exists(solver_file):
-            raise RuntimeError("Could not open file %s" % os.fspath(solver_file))
+        _check_exists(solver_file)
         seed = next_seed()
         kind, indices = device_kind()
         self._callbacks = []

@@ -64,7 +64,7 @@ void py_blob_forget(PyObject *self) {
 
 crema_blob *py_blob_get(PyObject *self) {
   if (PyType_IsSubtype(Py_TYPE(self), blob_type)) return ((blob_object *)self)->blob;
-  PyErr_SetString(PyExc_TypeError, "a Blob is needed");
+  PyErr_SetString(PyExc_TypeError, "expected a Blob");
   return NULL;
 }
 

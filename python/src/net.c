@@ -22,7 +22,7 @@ static net_object *self_of(PyObject *object) {
 
 crema_net *py_net_get(PyObject *object) {
   if (!PyType_IsSubtype(Py_TYPE(object), net_type)) {
-    PyErr_SetString(PyExc_TypeError, "a Net is needed");
+    PyErr_SetString(PyExc_TypeError, "expected a Net");
     return NULL;
   }
   net_object *self = self_of(object);

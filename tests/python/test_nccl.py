@@ -255,7 +255,7 @@ class Processes(case.FolderCase):
         process.join(60)
         self.assertEqual([kind for kind, _ in said],
                          ["TypeError", "TypeError", "ValueError", "Error", "Error", "RuntimeError"])
-        for (_, text), part in zip(said, ["a solver is needed", "bytes", "new_uid", "patience", "0.1 s",
+        for (_, text), part in zip(said, ["expected a solver", "bytes", "new_uid", "patience", "0.1 s",
                                           "set_solver_count"]):
             self.assertIn(part, text)
 

@@ -209,8 +209,31 @@ class SmallNet(case.FolderCase):
             with self.assertRaises(TypeError):
                 caffe.Net(*args, **options)
         for file, given in ((self.path("none"), weights), (self.file, self.path("none"))):
-            with self.assertRaisesRegex(RuntimeError, "Could not open file .*none"):
+            with self.assertRaisesRegex(RuntimeError, "Could not open file .*none") as caught:
                 caffe.Net(file, given, caffe.TEST)
+            error = caught.exception
+            self.assertIsInstance(error, caffe.Error)
+            self.assertEqual((error.status, error.file, error.line, error.layer, error.blob),
+                             ("E_NOT_FOUND", self.path("none"), 0, "", ""))
+        with self.assertRaisesRegex(caffe.Error, "Could not open file .*none"):
+            caffe.get_solver(self.path("none"))
+        with self.assertRaisesRegex(TypeError, "requires a phase: caffe.TEST to run"):
+            caffe.Net(self.file)
+
+    def test_numbers_of_settings(self):
+        for name, call in (("set_device", caffe.set_device), ("set_devices", lambda x: caffe.set_devices([x])),
+                           ("set_random_seed", caffe.set_random_seed),
+                           ("phase", lambda x: caffe.Net(self.file, phase=x))):
+            with self.assertRaisesRegex(ValueError, "^%s: expected a whole number, found 'x'$" % name):
+                call("x")
+
+    def test_scalars_are_shown(self):
+        net = caffe.Net.from_text("layer { name: 'd' type: 'DummyData' top: 'x' dummy_data_param { "
+                                  "shape { dim: 2 } } }"
+                                  "layer { name: 's' type: 'Reduction' bottom: 'x' top: 's' }")
+        self.assertIn("output s: scalar>", repr(net))
+        self.assertEqual(repr(net.blobs["s"]), "<caffe.Blob scalar>")
+        self.assertIn("s (scalar)", net._repr_html_())
 
 
 class DeployNet(unittest.TestCase):
