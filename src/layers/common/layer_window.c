@@ -29,6 +29,10 @@ static crema_status read_field(const cr_layer *layer, const window_field *field,
   }
   size_t expected = (size_t)axes;
   bool optional = field->fallback >= 0;
+  if (!optional && !pair && field->listed == 0) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "%s is required, as in %s: 3", field->name,
+                         field->name);
+  }
   if (!pair && field->listed != 1 && field->listed != expected && !(optional && !field->listed)) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT,
                          "%s must be given once or once per spatial axis (%d); found %zu",
