@@ -77,5 +77,9 @@ crema_status crema_solver_restore(crema_solver *solver, const char *path) {
 out:
   free(model);
   cr_message_free((ProtobufCMessage *)state);
-  return cr_solver_tell(solver, cr_fail_in(status, "cannot resume from %s", path));
+  /* Most messages begin with the path. */
+  const bool named = strncmp(crema_error_text(), path, strlen(path)) == 0;
+  if (named) status = cr_fail_in(status, "cannot resume");
+  else status = cr_fail_in(status, "cannot resume from %s", path);
+  return cr_solver_tell(solver, status);
 }

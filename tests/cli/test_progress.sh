@@ -72,7 +72,7 @@ export TERM=xterm
 show -phase TEST -iterations 1
 grep -qF "${yellow}-phase has no effect on train" raw || { fail "no yellow warning"; cat -v raw; }
 show -snapshot none
-grep -qF "$red cannot resume from none" raw || { fail "no red error"; cat -v raw; }
+grep -qF "$red cannot resume: none: no such file" raw || { fail "no red error"; cat -v raw; }
 NO_COLOR=1 show -phase TEST -snapshot none
 grep -q 'warning: -phase has no effect on train' lines || { fail "no plain warning"; cat -v raw; }
 grep -q "$(printf '\033\\[3')" raw && { fail "a colour in spite of NO_COLOR"; cat -v raw; }
