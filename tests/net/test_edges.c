@@ -360,7 +360,7 @@ TEST(missing_layers_in_warnings) {
     assert_int_equal(
         count_lines(&lines,
                     "layer 'kayer_0' (Parameter) gets no weights and keeps its initial "
-                    "values; the file has a layer 'layer_0', which the net has not"),
+                    "values; the file has a layer 'layer_0', which the net lacks"),
         1);
     assert_int_equal(count_lines(&lines, "1 more layers get no weights"), count == 33);
     assert_int_equal(count_lines(&lines, "2 more layers get no weights"), count == 34);

@@ -439,7 +439,7 @@ static void assert_logged(const char *line) {
 
 #define WARNED                                                                                   \
   "2 layer 'conv_b' (Convolution) gets no weights and keeps its initial values; the file has a " \
-  "layer 'conv', which the net has not\n"
+  "layer 'conv', which the net lacks\n"
 
 /* `how` loads the weights; the renamed layer keeps its values, and a warning names it. */
 static void skip_missing(crema_phase phase, const crema_weights_options *how) {

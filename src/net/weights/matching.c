@@ -91,7 +91,7 @@ static crema_status print_missing(const cr_net_loading *loading, int index, cr_b
   CR_TRY(cr_buffer_print(out, "%s'%.100s' (%s)", out->size == 0 ? "" : ", ", layer->name,
                          layer->kind->type));
   if (meant == NULL) return CREMA_OK;
-  return cr_buffer_print(out, " (the file has a layer '%s', which the net has not)", meant);
+  return cr_buffer_print(out, " (the file has a layer '%s', which the net lacks)", meant);
 }
 
 static crema_status fail_missing(const cr_net_loading *loading, int missing, int all) {
@@ -138,7 +138,7 @@ void cr_net_warn_of_missing(const cr_net_loading *loading, const crema_net *othe
     const char *meant = suggestion(loading, i);
     cr_log_warning("layer '%s' (%s) gets no weights and keeps its initial values%s%s%s",
                    layer->name, layer->kind->type, meant == NULL ? "" : "; the file has a layer '",
-                   meant == NULL ? "" : meant, meant == NULL ? "" : "', which the net has not");
+                   meant == NULL ? "" : meant, meant == NULL ? "" : "', which the net lacks");
   }
   if (missing > WARNED_BY_NAME) {
     cr_log_warning("%d more layers get no weights", missing - WARNED_BY_NAME);
