@@ -380,6 +380,10 @@ static bool has_positions(const question *q) {
   return q->desc->arg[0].shape.dim[2] != 1;
 }
 
+static bool is_logistic(const question *q) {
+  return q->desc->u.logistic;
+}
+
 static bool is_along_an_inner_axis(const question *q) {
   const crema_shape *shape = &q->desc->arg[0].shape;
   for (int a = q->desc->u.axis + 1; a < shape->axes; ++a) {
@@ -500,6 +504,7 @@ static const reason reasons[] = {
     {"bn_", "held in plain memory", first_is_plain, true},
     {"bn_", "scales in ", has_short_scales, true},
     {"arg_max_fast", "not along rows", has_positions, true},
+    {"row_loss_fast", "logistic losses", is_logistic, true},
     {"softmax_bwd_dnnl", "softmax over an inner axis", is_along_an_inner_axis, true},
     {"softmax_bwd_dnnl", "an empty shape", is_empty, true},
     {"sum_", "held in plain memory", all_are_plain, true},

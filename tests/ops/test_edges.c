@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "device/cpu/kernels/fast_rows.h"
 #include "device/cpu/kernels/plain_rows.h"
 #include "run_ref.h"
 
@@ -295,9 +296,9 @@ TEST(test_rows_without_gradient) {
   }
 }
 
-/* The losses of so many rows that their logarithms are taken in several batches; the scores of some
- * lie far below the highest, and some rows have no class. */
-TEST(test_losses_of_many_rows) {
+/* The losses of many rows; the scores of some are far below the highest, and some rows have no
+ * class. */
+static void check_losses_of_rows(const cr_kernel *kernel) {
   enum { ROWS = 50000, CLASSES = 5 };
   static float x[ROWS * CLASSES], label[ROWS], loss[ROWS];
   const crema_shape scores = {2, {ROWS, CLASSES}}, each = {1, {ROWS}};
@@ -308,7 +309,7 @@ TEST(test_losses_of_many_rows) {
       x[i * CLASSES + c] = (float)sin(i + 2.0 * c) * (i % 11 == 0 ? 90 : 3);
     }
   }
-  ok(run_ref(&cr_row_loss_f32_ref, &desc, (const crema_shape *[]){&scores, &each, &each}, 3,
+  ok(run_ref(kernel, &desc, (const crema_shape *[]){&scores, &each, &each}, 3,
              (void *[]){x, label, loss}, NULL));
   for (int i = 0; i < ROWS; ++i) {
     const bool known = label[i] >= 0 && label[i] < CLASSES;
@@ -321,6 +322,11 @@ TEST(test_losses_of_many_rows) {
     if (fabs((double)loss[i] - wanted) <= 3e-7 * (1 + wanted)) continue;
     fail_msg("row %d: %.9g, not %.9g", i, (double)loss[i], wanted);
   }
+}
+
+TEST(test_losses_of_many_rows) {
+  check_losses_of_rows(&cr_row_loss_f32_ref);
+  check_losses_of_rows(&cr_row_loss_fast);
 }
 
 int main(void) {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "device/cpu/kernels/fast_rows.h"
 #include "device/cpu/kernels/plain_rows.h"
 #include "device/cuda/kernels/unary.h"
 #include "run_ref.h"
@@ -324,6 +325,7 @@ static void lose_rows(int rows, int classes, float *x, float *label, float *loss
          (void *[]){x, label, NULL, &sum, &count, NULL, loss}, NULL));
   snprintf(shapes, sizeof shapes, "%d %d; %d; %d", rows, classes, rows, rows);
   ok(run(&cr_row_loss_f32_ref, shapes, &none, (void *[]){x, label, loss + MANY}, NULL));
+  ok(run(&cr_row_loss_fast, shapes, &none, (void *[]){x, label, loss + 2 * MANY}, NULL));
   snprintf(shapes, sizeof shapes, "%d %d; %d; %d %d; -; -", rows, classes, rows, rows, classes);
   ok(run(&cr_softmax_loss_bwd_f32_ref, shapes, &nll, (void *[]){x, label, dx, NULL, NULL},
          &scalars));
@@ -347,7 +349,7 @@ TEST(positions_have_probabilities_alone) {
 }
 
 TEST(rows_are_computed_alone) {
-  static float x[MANY * CLASSES], label[MANY], loss[2][2 * MANY], dx[2][MANY * CLASSES];
+  static float x[MANY * CLASSES], label[MANY], loss[2][3 * MANY], dx[2][MANY * CLASSES];
   for (int classes = 21; classes <= CLASSES; classes += CLASSES - 21) {
     for (int i = 0; i < MANY * classes; ++i) x[i] = 5 * sinf((float)i);
     for (int i = 0; i < MANY; ++i) label[i] = (float)(i % classes);
