@@ -384,6 +384,10 @@ static bool is_logistic(const question *q) {
   return q->desc->u.logistic;
 }
 
+static bool ignores_targets(const question *q) {
+  return q->desc->u.nll.has_ignore;
+}
+
 static bool is_along_an_inner_axis(const question *q) {
   const crema_shape *shape = &q->desc->arg[0].shape;
   for (int a = q->desc->u.axis + 1; a < shape->axes; ++a) {
@@ -505,6 +509,7 @@ static const reason reasons[] = {
     {"bn_", "scales in ", has_short_scales, true},
     {"arg_max_fast", "not along rows", has_positions, true},
     {"row_loss_fast", "logistic losses", is_logistic, true},
+    {"sigmoid_loss_fwd_fast", "targets to ignore", ignores_targets, true},
     {"softmax_bwd_dnnl", "softmax over an inner axis", is_along_an_inner_axis, true},
     {"softmax_bwd_dnnl", "an empty shape", is_empty, true},
     {"sum_", "held in plain memory", all_are_plain, true},

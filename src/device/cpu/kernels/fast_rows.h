@@ -62,6 +62,7 @@
   X(shuffle_i8_fast)        \
   X(permute_fast)           \
   X(arg_max_fast)           \
+  X(sigmoid_loss_fwd_fast)  \
   X(row_loss_fast)          \
   X(affine_fwd_fast)        \
   X(quantize_fast)          \
