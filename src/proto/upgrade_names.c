@@ -1,6 +1,7 @@
 /* Fields and layers that a fork names differently: hole of DeepLab's convolutions, crop_height and
  * crop_width, has_label, SeLuDropout's selu_dropout_param. R-FCN's losses have one more top, for
- * each item's share, but the usual type. */
+ * each item's share, but the usual type. Losses with a bottom of weights have the usual type,
+ * too. */
 
 #include "core/fail.h"
 #include "proto/upgrade.h"
@@ -13,8 +14,14 @@ static bool has_crop(const Caffe__TransformationParameter *transform) {
   return transform != NULL && (transform->has_crop_height || transform->has_crop_width);
 }
 
-/* The type of a loss that gives each item's share as well; NULL if the layer does not. */
-static const char *loss_of_each(const Caffe__LayerParameter *layer) {
+/* The type of a loss that gives each item's share as well, or that has weights as third bottom;
+ * FocalLoss where a fork calls it otherwise. NULL: the layer keeps its type. */
+static const char *type_of_loss(const Caffe__LayerParameter *layer) {
+  if (layer->n_bottom == 3 && cr_upgrade_is_of(layer, "SoftmaxWithLoss")) {
+    return "WeightedSoftmaxWithLoss";
+  }
+  if (cr_upgrade_is_of(layer, "SoftmaxFocalLoss")) return "FocalLoss";
+  if (cr_upgrade_is_of(layer, "focalSoftmaxWithLoss")) return "FocalLoss";
   if (layer->n_top == 3 && cr_upgrade_is_of(layer, "SoftmaxWithLoss")) return "SoftmaxWithLossOHEM";
   if (layer->n_top == 2 && cr_upgrade_is_of(layer, "SmoothL1Loss")) return "SmoothL1LossOHEM";
   return NULL;
@@ -24,7 +31,7 @@ bool cr_upgrade_names_needed(const Caffe__LayerParameter *layer) {
   const Caffe__ImageDataParameter *image = layer->image_data_param;
   return has_hole(layer->convolution_param) || has_crop(layer->transform_param) ||
          (image != NULL && image->has_has_label) || layer->selu_dropout_param != NULL ||
-         loss_of_each(layer) != NULL;
+         type_of_loss(layer) != NULL;
 }
 
 static crema_status twice(const char *one, const char *other) {
@@ -71,7 +78,7 @@ static crema_status rename_label(Caffe__ImageDataParameter *image) {
 }
 
 static crema_status rename_all(Caffe__LayerParameter *layer) {
-  const char *type = loss_of_each(layer);
+  const char *type = type_of_loss(layer);
   CR_TRY(rename_hole(layer->convolution_param));
   CR_TRY(rename_crop(layer->transform_param));
   CR_TRY(rename_label(layer->image_data_param));

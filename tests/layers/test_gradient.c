@@ -83,7 +83,7 @@ static void check_gradients(const layer_row *row, const precision *in) {
     }
   }
   for (int p = 0; p < r.layer->params; ++p) {
-    if (!r.layer->param_propagate_down[p]) continue;
+    if (!r.layer->param_propagate_down[p] || has_flag(row, 'P')) continue;
     check_blob(&r, row, in, r.layer->blob[p], grad[RIG_MAX + p], "parameter", p);
     compared += crema_blob_count(r.layer->blob[p]);
   }

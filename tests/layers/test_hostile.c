@@ -14,6 +14,7 @@ static const struct {
     {"ArgMax", "argmax_param"},
     {"BatchNorm", "batch_norm_param"},
     {"Bias", "bias_param"},
+    {"CenterLoss", "center_loss_param"},
     {"Clip", "clip_param"},
     {"Concat", "concat_param"},
     {"ContrastiveLoss", "contrastive_loss_param"},
@@ -28,6 +29,7 @@ static const struct {
     {"EvalDetection", "eval_detection_param"},
     {"Exp", "exp_param"},
     {"Flatten", "flatten_param"},
+    {"FocalLoss", "focal_loss_param"},
     {"HingeLoss", "hinge_loss_param"},
     {"Im2col", "convolution_param"},
     {"InfogainLoss", "loss_param"},
@@ -83,6 +85,8 @@ static const struct {
     {"SmoothL1Loss", "smooth_l1_loss_param"},
     {"SpatialDropout", "spatial_dropout_param"},
     {"Upsample", "upsample_param"},
+    {"TripletLoss", "triplet_loss_param"},
+    {"WeightedSoftmaxWithLoss", "softmax_param"},
 };
 
 static uint32_t random_state;

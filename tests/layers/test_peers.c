@@ -1,4 +1,4 @@
-/* Layers of forks, forward and backward, against independent implementations: torch.inc, peers.inc
+/* Layers of forks, forward and backward, against independent implementations: torch*.inc, peers.inc
  * and intel.inc have what these compute, and say which they are. */
 #include "layers/layer_rig.h"
 
@@ -21,6 +21,7 @@ typedef struct drop_case {
 #include "layers/intel.inc"
 #include "layers/peers.inc"
 #include "layers/torch.inc"
+#include "layers/torch_losses.inc"
 
 static void fill(rig_values v, int number, double factor) {
   for (int64_t i = 0; i < v.count; ++i) {
@@ -83,6 +84,7 @@ static void check(const peer_case *c) {
 
 TEST(layers_of_forks_compute_as_pytorch_does) {
   for (int64_t i = 0; i < COUNT(torch_cases); ++i) check(&torch_cases[i]);
+  for (int64_t i = 0; i < COUNT(torch_loss_cases); ++i) check(&torch_loss_cases[i]);
 }
 
 TEST(layers_of_detectors_compute_as_others_do) {

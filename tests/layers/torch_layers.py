@@ -5,13 +5,7 @@ Usage: torch_layers.py > tests/layers/torch.inc  (needs PyTorch and torchvision)
 import torch
 import torchvision
 from torch.nn import functional as F
-
-
-def pattern(shape, number):
-    """Element i of blob `number` is ((i + 11 number) * 37 % 101 - 50.5) / 32, which floats hold exactly."""
-    count = torch.Size(shape).numel()
-    return (((torch.arange(count) + 11 * number) * 37 % 101 - 50.5) / 32).reshape(shape).double()
-
+from torch_cases import pattern, write_cases
 
 REGIONS = torch.tensor([[0, 0, 0, 7, 5], [1, 2, 1, 5, 6], [0, 3, 2, 3, 2], [1, 4, 3, 9, 9]]).double()
 LABELS = torch.tensor([2, 0, 1, 2, 1, 0]).double()
@@ -104,42 +98,15 @@ def emit_drops():
     print("static const drop_case torch_drops[] = {\n" + "\n".join(rows) + "\n};")
 
 
-def text(shape):
-    return " ".join(str(n) for n in shape)
-
-
-def emit(name, tensors):
-    numbers = [f"{v:.9g}" for t in tensors for v in t.detach().flatten().tolist()]
-    lines = [", ".join(numbers[i:i + 6]) for i in range(0, len(numbers), 6)]
-    print(f"static const double {name}[{len(numbers)}] = {{\n    " + ",\n    ".join(lines) + "};")
-
-
 def main():
     print(f"/* Computed with PyTorch {torch.__version__.split('+')[0]} and torchvision "
           f"{torchvision.__version__.split('+')[0]} by tests/layers/torch_layers.py, in\n * double. "
           "Blob n, bottoms before parameters, has the elements ((i + 11 n) * 37 % 101 - 50.5) / 32\n"
           " * (times 7.5 for ReLU6), where torch_given does not hold its values; so has the gradient of the\n"
           " * first top, as blob 5, but that of a loss is 1. */")
-    rows = []
-    for at, (kind, body, bottoms, params, function) in enumerate(CASES):
-        given = [b for b in bottoms if torch.is_tensor(b)]
-        blobs = []
-        for number, b in enumerate(bottoms + params):
-            values = b.clone() if torch.is_tensor(b) else pattern(b, number) * (7.5 if kind == "ReLU6" else 1)
-            blobs.append(values.requires_grad_(not torch.is_tensor(b)))
-        result = function(*blobs)
-        tops = list(result) if isinstance(result, tuple) else [result]
-        head = torch.ones(()).double() if "Loss" in kind else pattern(tops[0].shape, 5)
-        tops[0].backward(head)
-        emit(f"torch_{at}", tops + [b.grad for b in blobs if b.requires_grad])
-        emit(f"torch_given_{at}", given or [torch.zeros(1)])
-        origin = "torchvision" if "ROI" in kind else "PyTorch"
-        shapes = "|".join(text(b.shape if torch.is_tensor(b) else b) for b in bottoms)
-        rows.append(f'    {{"{kind}", "{origin}",\n     "{body}",\n     "{shapes}", {len(tops)}, '
-                    f'{len(bottoms) - len(given)}, torch_{at}, '
-                    f"COUNT(torch_{at}), torch_given_{at}, 0}},")
+    write_cases(CASES, "torch")
     emit_drops()
-    print("static const peer_case torch_cases[] = {\n" + "\n".join(rows) + "\n};")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""Writes tests/layers/torch_losses.inc: what PyTorch computes for losses of forks, and their gradients.
+
+Usage: torch_losses.py > tests/layers/torch_losses.inc  (needs PyTorch)
+"""
+import torch
+from torch.nn import functional as F
+from torch_cases import write_cases
+
+LABELS = torch.tensor([2, 0, 1, 2, 1, 0]).double()
+MAP = (torch.arange(8) * 5 % 3).reshape(2, 2, 2).double()
+WEIGHTS = (torch.arange(8) % 3 / 2).reshape(2, 2, 2).double()
+
+
+def center(x, label, centres):
+    """The second sum gives the gradient of the centres, and its value is subtracted again."""
+    own = centres[label.long()]
+    size = torch.bincount(label.long(), minlength=len(centres))
+    pace = 1 / (1 + size.double())[label.long()]
+    moves = (pace * ((own - x.detach())**2).sum(1)).sum() / 2
+    return ((x - own.detach())**2).sum() / (2 * len(x)) + moves - moves.detach()
+
+
+def triplet(margin):
+    def loss(a, p, n, weight=1):
+        gap = margin + ((a - p)**2).sum(1) - ((a - n)**2).sum(1)
+        return (weight * F.relu(gap)).sum() / (2 * len(a))
+    return loss
+
+
+def focal(alpha, gamma):
+    def loss(x, label):
+        each = F.cross_entropy(x, label.long(), reduction="none")
+        return alpha * ((1 - torch.exp(-each))**gamma * each).mean()
+    return loss
+
+
+def weighted(x, label, weight):
+    return (weight * F.cross_entropy(x, label.long(), reduction="none")).mean()
+
+
+def class_weighted(x, label):
+    return F.cross_entropy(x, label.long(), torch.tensor([1, 0.5, 3]).double(), reduction="sum") / label.numel()
+
+
+# As in torch_layers.py.
+CASES = [
+    ("CenterLoss", "center_loss_param { num_output: 4 }", [(6, 5), LABELS], [(4, 5)], center),
+    ("FocalLoss", "focal_loss_param { alpha: 0.25 gamma: 2 }", [(6, 3), LABELS], [], focal(0.25, 2)),
+    ("FocalLoss", "focal_loss_param { alpha: 0.75 gamma: 1.25 }", [(2, 3, 2, 2), MAP], [], focal(0.75, 1.25)),
+    ("TripletLoss", "triplet_loss_param { margin: 0.5 }", [(4, 3), (4, 3), (4, 3)], [], triplet(0.5)),
+    ("TripletLoss", "", [(4, 3), (4, 3), (4, 3), torch.tensor([1, 0.5, 2, 0]).double()], [], triplet(1)),
+    ("WeightedSoftmaxWithLoss", "", [(2, 3, 2, 2), MAP, WEIGHTS], [], weighted),
+    ("WeightedSoftmaxWithLoss", "softmax_param { pos_mult: 3 pos_cid: 2 pos_mult: 0.5 pos_cid: 1 }",
+     [(2, 3, 2, 2), MAP], [], class_weighted),
+]
+
+
+def main():
+    print(f"/* Computed with PyTorch {torch.__version__.split('+')[0]} by tests/layers/torch_losses.py, in double,\n"
+          " * from the values that torch.inc describes. */")
+    write_cases(CASES, "torch_loss")
+
+
+if __name__ == "__main__":
+    main()
