@@ -57,6 +57,7 @@ bool cr_upgrade_fused_needed(const Caffe__NetParameter *net);
  *   - SoftmaxWithLoss with three tops and SmoothL1Loss with two: the types with OHEM
  *   - SoftmaxWithLoss with three bottoms: WeightedSoftmaxWithLoss
  *   - SoftmaxFocalLoss and focalSoftmaxWithLoss: FocalLoss
+ *   - CtcLoss and WarpCTCLoss: CTCLoss
  * Errors: CREMA_E_PARSE when both names are given. */
 crema_status cr_upgrade_names(cr_upgrade *upgrade) CREMA_MUST_USE;
 bool cr_upgrade_names_needed(const Caffe__LayerParameter *layer);

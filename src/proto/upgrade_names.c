@@ -15,13 +15,18 @@ static bool has_crop(const Caffe__TransformationParameter *transform) {
 }
 
 /* The type of a loss that gives each item's share as well, or that has weights as third bottom;
- * FocalLoss where a fork calls it otherwise. NULL: the layer keeps its type. */
+ * its type here where a fork has another name. NULL: the layer keeps its type. */
 static const char *type_of_loss(const Caffe__LayerParameter *layer) {
+  static const char *const names[][2] = {{"SoftmaxFocalLoss", "FocalLoss"},
+                                         {"focalSoftmaxWithLoss", "FocalLoss"},
+                                         {"CtcLoss", "CTCLoss"},
+                                         {"WarpCTCLoss", "CTCLoss"}};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
+    if (cr_upgrade_is_of(layer, names[i][0])) return names[i][1];
+  }
   if (layer->n_bottom == 3 && cr_upgrade_is_of(layer, "SoftmaxWithLoss")) {
     return "WeightedSoftmaxWithLoss";
   }
-  if (cr_upgrade_is_of(layer, "SoftmaxFocalLoss")) return "FocalLoss";
-  if (cr_upgrade_is_of(layer, "focalSoftmaxWithLoss")) return "FocalLoss";
   if (layer->n_top == 3 && cr_upgrade_is_of(layer, "SoftmaxWithLoss")) return "SoftmaxWithLossOHEM";
   if (layer->n_top == 2 && cr_upgrade_is_of(layer, "SmoothL1Loss")) return "SmoothL1LossOHEM";
   return NULL;

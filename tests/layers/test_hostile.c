@@ -85,6 +85,9 @@ static const struct {
     {"SmoothL1Loss", "smooth_l1_loss_param"},
     {"SpatialDropout", "spatial_dropout_param"},
     {"Upsample", "upsample_param"},
+    {"CTCGreedyDecoder", "ctc_decoder_param"},
+    {"CTCLoss", "ctc_loss_param"},
+    {"LabelsequenceAccuracy", "labelsequence_accuracy_param"},
     {"TripletLoss", "triplet_loss_param"},
     {"WeightedSoftmaxWithLoss", "softmax_param"},
 };

@@ -30,7 +30,8 @@ def write_cases(cases, prefix):
         result = function(*blobs)
         tops = list(result) if isinstance(result, tuple) else [result]
         head = torch.ones(()).double() if "Loss" in kind else pattern(tops[0].shape, 5)
-        tops[0].backward(head)
+        if tops[0].requires_grad:
+            tops[0].backward(head)
         emit(f"{prefix}_{at}", tops + [b.grad for b in blobs if b.requires_grad])
         emit(f"{prefix}_given_{at}", given or [torch.zeros(1)])
         origin = "torchvision" if "ROI" in kind else "PyTorch"

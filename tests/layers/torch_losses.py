@@ -4,7 +4,7 @@ Usage: torch_losses.py > tests/layers/torch_losses.inc  (needs PyTorch)
 """
 import torch
 from torch.nn import functional as F
-from torch_cases import write_cases
+from torch_cases import pattern, write_cases
 
 LABELS = torch.tensor([2, 0, 1, 2, 1, 0]).double()
 MAP = (torch.arange(8) * 5 % 3).reshape(2, 2, 2).double()
@@ -42,11 +42,53 @@ def class_weighted(x, label):
     return F.cross_entropy(x, label.long(), torch.tensor([1, 0.5, 3]).double(), reduction="sum") / label.numel()
 
 
+WORDS = torch.tensor([[1, 2, 0, 0], [3, 3, 1, 0], [2, 2, 2, 2]]).double()
+ENDING = torch.tensor([[0, 0, 0], [1, 1, 1], [1, 1, 1], [1, 1, 1], [1, 0, 1], [1, 1, 1]]).double()
+TRANSPOSED = torch.tensor([[1, 0, 2], [2, -1, 2], [-1, -1, -1]]).double()
+LONG = pattern((6, 3, 4), 3)
+
+
+def ctc(x, label):
+    lengths = (label > 0).sum(1)
+    found = F.ctc_loss(F.log_softmax(x, 2), label.long(), torch.full((3,), 6), lengths, 0, "none", True)
+    return found.mean()
+
+
+def ctc_ending(x, ending, label):
+    lengths = (label >= 0).sum(0)
+    found = F.ctc_loss(F.log_softmax(x, 2), label.T.clamp(0).long(), torch.tensor([6, 4, 6]), lengths, 3, "none")
+    return found.mean()
+
+
+def best_path(scores, blank):
+    kept = [c for c in torch.unique_consecutive(scores.argmax(1)).tolist() if c != blank]
+    return torch.tensor(kept + [-1] * (len(scores) - len(kept))).double()
+
+
+def decode(x, ending):
+    steps = [6, 4, 6]
+    paths = [torch.cat([best_path(x[:n, k], 3), torch.full((6 - n,), -1.0)]) for k, n in enumerate(steps)]
+    return torch.stack(paths), torch.stack([-x[:n, k].amax(1).sum() for k, n in enumerate(steps)])
+
+
+def hits(x, label):
+    paths = torch.stack([best_path(scores, 0) for scores in x])
+    return (paths == torch.where(label == 0, -1.0, label)).all(1).double().mean()
+
+
+# The labels of two sequences are right, those of one are wrong.
+BEST = torch.stack([best_path(scores, 0) for scores in LONG.reshape(3, 6, 4)]).clamp(0)
+BEST[1, 0] = 1 + BEST[1, 0] % 3
+
 # As in torch_layers.py.
 CASES = [
+    ("CTCGreedyDecoder", "", [LONG, ENDING], [], decode),
+    ("CTCLoss", "", [(6, 3, 4), WORDS], [], ctc),
+    ("CTCLoss", "", [(6, 3, 4), ENDING, TRANSPOSED], [], ctc_ending),
     ("CenterLoss", "center_loss_param { num_output: 4 }", [(6, 5), LABELS], [(4, 5)], center),
     ("FocalLoss", "focal_loss_param { alpha: 0.25 gamma: 2 }", [(6, 3), LABELS], [], focal(0.25, 2)),
     ("FocalLoss", "focal_loss_param { alpha: 0.75 gamma: 1.25 }", [(2, 3, 2, 2), MAP], [], focal(0.75, 1.25)),
+    ("LabelsequenceAccuracy", "", [LONG.reshape(3, 6, 4), BEST], [], hits),
     ("TripletLoss", "triplet_loss_param { margin: 0.5 }", [(4, 3), (4, 3), (4, 3)], [], triplet(0.5)),
     ("TripletLoss", "", [(4, 3), (4, 3), (4, 3), torch.tensor([1, 0.5, 2, 0]).double()], [], triplet(1)),
     ("WeightedSoftmaxWithLoss", "", [(2, 3, 2, 2), MAP, WEIGHTS], [], weighted),

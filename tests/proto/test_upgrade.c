@@ -374,6 +374,8 @@ TEST(names_of_other_forks) {
       "layer {\n  type: \"WeightedSoftmaxWithLoss\"\n  bottom: \"a\"\n  bottom: \"b\"\n"
       "  bottom: \"c\"\n}\nlayer {\n  type: \"FocalLoss\"\n}\nlayer {\n  type: \"FocalLoss\"\n}\n",
       true);
+  net_becomes("layer { type: 'CtcLoss' } layer { type: 'WarpCTCLoss' }",
+              "layer {\n  type: \"CTCLoss\"\n}\nlayer {\n  type: \"CTCLoss\"\n}\n", true);
   net_fails("layer { name: 'l' convolution_param { hole: 1 dilation: 1 } }", CREMA_E_PARSE,
             "layer \"l\": both \"hole\" and \"dilation\" are given; use \"dilation\"");
   net_fails("layer { name: 'l' transform_param { crop_height: 1 } }", CREMA_E_PARSE,
