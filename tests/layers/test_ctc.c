@@ -138,8 +138,8 @@ static void expect(crema_blob *blob, const double *value) {
 
 static const int paths[2][6] = {{1, 1, 3, 1, 2, 3}, {3, 2, 2, 2, 0, 0}};
 
-/* Sequence 1 ends after 4 steps. Its labels 2 0 differ from its path 2 by one insertion, those of
- * sequence 0 by a substitution of three. */
+/* Sequence 1 ends after 4 steps. Its labels 2 0 differ from its path 2 by one insertion. Sequence 0
+ * has one of three labels wrong. */
 TEST(paths_are_decoded) {
   static const double continues[12] = {0, 0, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1};
   static const double labels[6] = {1, 2, 0, 0, 2, -1};

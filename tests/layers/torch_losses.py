@@ -76,7 +76,7 @@ def hits(x, label):
     return (paths == torch.where(label == 0, -1.0, label)).all(1).double().mean()
 
 
-# The labels of two sequences are right, those of one are wrong.
+# Two sequences have the right labels.
 BEST = torch.stack([best_path(scores, 0) for scores in LONG.reshape(3, 6, 4)]).clamp(0)
 BEST[1, 0] = 1 + BEST[1, 0] % 3
 

@@ -1,6 +1,5 @@
-/* Sequences of classes, as the layers of connectionist temporal classification see them: scores of
- * each class in each step, labels that are shorter, and a class that stands for no label (blank).
- */
+/* Sequences of classes for the layers of connectionist temporal classification. They have scores of
+ * each class in each step, labels that are shorter, and a class that stands for no label (blank). */
 #ifndef CR_LAYERS_LAYER_CTC_H
 #define CR_LAYERS_LAYER_CTC_H
 
