@@ -87,8 +87,8 @@ static bool parse_bool(const char *text, bool *out) {
   static const char *const yes[] = {"true", "1", "t", "yes", "y"};
   static const char *const no[] = {"false", "0", "f", "no", "n"};
   for (size_t i = 0; i < sizeof yes / sizeof *yes; ++i) {
-    if (strcmp(text, yes[i]) == 0) *out = true;
-    else if (strcmp(text, no[i]) == 0) *out = false;
+    if (strcasecmp(text, yes[i]) == 0) *out = true;
+    else if (strcasecmp(text, no[i]) == 0) *out = false;
     else continue;
     return true;
   }
