@@ -15,6 +15,8 @@ target_include_directories(crema_leveldb SYSTEM INTERFACE ${LEVELDB_INCLUDE_DIR}
 target_link_libraries(crema_leveldb INTERFACE ${LEVELDB_LIBRARY} stdc++)
 pkg_check_modules(TURBOJPEG REQUIRED IMPORTED_TARGET libturbojpeg)
 pkg_check_modules(LIBJPEG REQUIRED IMPORTED_TARGET libjpeg)
+# The command only.
+pkg_check_modules(EXPAT REQUIRED IMPORTED_TARGET expat)
 pkg_check_modules(HDF5 REQUIRED IMPORTED_TARGET hdf5)
 find_program(PROTOC_C protoc-c REQUIRED)
 

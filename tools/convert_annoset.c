@@ -1,123 +1,42 @@
 /* crema convert_annoset: image files and the boxes of the objects in them to a database of
  * AnnotatedDatum. */
-#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "box_list.h"
 #include "cli.h"
+#include "coco.h"
 #include "core/fail.h"
 #include "core/file.h"
 #include "core/log.h"
-#include "data/image/image.h"
 #include "db_writer.h"
+#include "image_record.h"
 #include "proto/proto.h"
 
-/* A line of a file with boxes. */
-typedef struct box {
-  int label;
-  bool difficult;
-  float side[4]; /* left, top, right, bottom, as parts of the image */
-} box;
+typedef struct annoset_options {
+  bool shuffle, check_label, normalised_boxes;
+  const char *backend, *anno_type, *label_type, *label_map_file;
+  int64_t seed;
+} annoset_options;
+
+/* An image, and the file of its boxes or its number in the file of COCO. */
+typedef struct annoset_entry {
+  const char *image, *boxes; /* NULL: in the file of COCO */
+  size_t line, number;
+} annoset_entry;
 
 typedef struct annoset_converter {
-  const char *root;
-  cr_buffer list, path, file, boxes, key, record; /* boxes: of type box */
-  cr_image image;
+  const annoset_options *options;
+  box_format format;
+  image_recorder recorder;
+  label_map labels;
+  box_list list;
+  coco coco;
+  cr_buffer text, entries, path, boxes, key, record; /* entries: of type annoset_entry */
+  bool has_boxes;
   db_writer writer;
 } annoset_converter;
-
-static crema_status read_file(annoset_converter *c, const char *name, cr_buffer *out) {
-  cr_buffer_clear(out);
-  CR_TRY(db_writer_path(c->root, name, &c->path));
-  return cr_file_read(c->path.data, out);
-}
-
-/* Cuts the next line off *at; NULL: there is none. */
-static char *next_line(char **at) {
-  char *line = *at;
-  if (line == NULL || *line == '\0') return NULL;
-  char *end = strpbrk(line, "\r\n");
-  *at = end == NULL ? NULL : end + 1;
-  if (end != NULL) *end = '\0';
-  return line;
-}
-
-/* ---- boxes --------------------------------------------------------------- */
-
-static float part_of(double value, int size) {
-  const double part = value / size;
-  return (float)(part < 0 ? 0 : part > 1 ? 1 : part);
-}
-
-/* The numbers of a line, with blanks between them; -1 for anything else, or more than `most`. */
-static int read_numbers(const char *line, double *out, int most) {
-  int count = 0;
-  for (const char *at = line + strspn(line, " \t"); *at != '\0'; ++count) {
-    char *end = NULL;
-    if (count == most) return -1;
-    out[count] = strtod(at, &end);
-    if (end == at || strchr(" \t", *end) == NULL) return -1;
-    at = end + strspn(end, " \t");
-  }
-  return count;
-}
-
-static bool is_label(double value) {
-  return value >= INT32_MIN && value <= INT32_MAX && value == floor(value);
-}
-
-/* *inside: some of the box is in the image. */
-static crema_status read_box(const annoset_converter *c, const char *line, box *out, bool *inside) {
-  double number[6] = {0};
-  const double *const side = number + 1;
-  const int width = c->image.width, height = c->image.height;
-  if (read_numbers(line, number, 6) < 5 || !is_label(number[0])) {
-    return cr_fail(CREMA_E_PARSE,
-                   "expected a label and the box's left, top, right and bottom in pixels, perhaps "
-                   "a 1 for a difficult object; found \"%.60s\"",
-                   line);
-  }
-  out->label = (int)number[0];
-  for (int i = 0; i < 4; ++i) {
-    const int size = i % 2 == 0 ? width : height;
-    if (!(side[i] >= -size && side[i] <= 2.0 * size)) {
-      return cr_fail(CREMA_E_RANGE, "the box is far outside of an image of %d x %d pixels", width,
-                     height);
-    }
-    out->side[i] = part_of(side[i], size);
-  }
-  if (out->label < 1 || !(side[0] < side[2] && side[1] < side[3])) {
-    return cr_fail(CREMA_E_RANGE,
-                   "a label is 1 or more (0 is the background), and a box's left and top are less "
-                   "than its right and bottom; found \"%.60s\"",
-                   line);
-  }
-  out->difficult = number[5] != 0;
-  *inside = side[0] < width && side[1] < height && side[2] > 0 && side[3] > 0;
-  return CREMA_OK;
-}
-
-static crema_status read_boxes(annoset_converter *c, const char *name, cr_buffer *text) {
-  CR_TRY(read_file(c, name, text));
-  CR_TRY(cr_buffer_make_text(text, c->path.data));
-  cr_buffer_clear(&c->boxes);
-  char *at = text->data;
-  int number = 1;
-  for (char *line; (line = next_line(&at)) != NULL; ++number) {
-    box one;
-    bool inside = false;
-    if (line[strspn(line, " \t")] == '\0') continue;
-    crema_status status = read_box(c, line, &one, &inside);
-    if (status != CREMA_OK) return cr_fail_in(status, "%s:%d", c->path.data, number);
-    if (!inside) {
-      cr_log_warning("%s:%d: the box is outside of the image; skipped", c->path.data, number);
-      continue;
-    }
-    CR_TRY(cr_buffer_append(&c->boxes, &one, sizeof one));
-  }
-  return CREMA_OK;
-}
 
 /* ---- one record ---------------------------------------------------------- */
 
@@ -167,7 +86,7 @@ static void fill_groups(groups *g, const box *boxes, size_t count) {
 }
 
 static crema_status print_record(annoset_converter *c, Caffe__Datum *datum) {
-  const size_t count = c->boxes.size / sizeof(box);
+  const size_t count = c->list.boxes.size / sizeof(box);
   groups g = {0};
   Caffe__AnnotatedDatum record = CAFFE__ANNOTATED_DATUM__INIT;
   crema_status status = CREMA_OK;
@@ -176,7 +95,7 @@ static crema_status print_record(annoset_converter *c, Caffe__Datum *datum) {
   CR_TRY_GOTO(CR_NEW(g.annotation, count + 1, "boxes"), out);
   CR_TRY_GOTO(CR_NEW(g.annotations, count + 1, "boxes"), out);
   CR_TRY_GOTO(CR_NEW(g.bbox, count + 1, "boxes"), out);
-  fill_groups(&g, (const box *)(const void *)c->boxes.data, count);
+  fill_groups(&g, (const box *)(const void *)c->list.boxes.data, count);
   record.datum = datum;
   record.has_type = true;
   record.type = CAFFE__ANNOTATED_DATUM__ANNOTATION_TYPE__BBOX;
@@ -193,87 +112,218 @@ out:
   return status;
 }
 
-/* The record keeps the image's file as it is. */
-static crema_status convert_one(annoset_converter *c, size_t number, const char *image,
-                                const char *boxes) {
-  cr_buffer text = {0};
+/* ---- one image ------------------------------------------------------------ */
+
+/* Boxes in pixels hardly all end within the first one. */
+static void check_unit(annoset_converter *c) {
+  const bool has_boxes = c->list.boxes.size > 0;
+  const bool suspicious = has_boxes && !c->list.pixels && !c->has_boxes;
+  c->has_boxes = c->has_boxes || has_boxes;
+  if (!suspicious || c->options->normalised_boxes || c->format == BOX_YOLO) return;
+  cr_log_warning("%s: all boxes lie between 0 and 1, but should be in pixels", c->list.path);
+}
+
+static crema_status read_boxes(annoset_converter *c, const annoset_entry *entry) {
+  c->list.width = c->recorder.width;
+  c->list.height = c->recorder.height;
+  if (entry->boxes == NULL) {
+    c->list.path = c->coco.path;
+    return coco_list_boxes(&c->coco, entry->number, &c->list);
+  }
+  CR_TRY(db_writer_path(c->recorder.root, entry->boxes, &c->path));
+  cr_buffer_clear(&c->boxes);
+  CR_TRY(cr_file_read(c->path.data, &c->boxes));
+  c->list.path = c->path.data;
+  return box_list_read(&c->list, c->format, &c->boxes);
+}
+
+static crema_status convert_one(annoset_converter *c, size_t number, const annoset_entry *entry) {
+  cr_datum image;
+  const cr_image *values = NULL;
   Caffe__Datum datum = CAFFE__DATUM__INIT;
-  CR_TRY(read_file(c, image, &c->file));
-  crema_status status =
-      cr_image_decode((const uint8_t *)c->file.data, c->file.size, CR_IMAGE_COLOR, &c->image);
-  if (status != CREMA_OK) return cr_fail_in(status, "%s", c->path.data);
-  status = read_boxes(c, boxes, &text);
-  cr_buffer_free(&text);
-  if (status != CREMA_OK) return status;
+  CR_TRY(image_record_make(&c->recorder, entry->image, &image, &values));
+  CR_TRY(read_boxes(c, entry));
+  check_unit(c);
   datum.has_channels = datum.has_height = datum.has_width = datum.has_encoded = true;
-  datum.channels = c->image.channels;
-  datum.height = c->image.height;
-  datum.width = c->image.width;
-  datum.encoded = datum.has_data = true;
-  datum.data = (ProtobufCBinaryData){.len = c->file.size, .data = (uint8_t *)c->file.data};
+  datum.channels = values->channels;
+  datum.height = values->height;
+  datum.width = values->width;
+  datum.encoded = image.encoded;
+  datum.has_data = true;
+  datum.data = (ProtobufCBinaryData){.len = image.size, .data = (uint8_t *)image.data};
   CR_TRY(print_record(c, &datum));
-  CR_TRY(db_writer_key(number, image, &c->key));
+  CR_TRY(db_writer_key(number, entry->image, &c->key));
   return db_writer_put_value(&c->writer, c->key.data, c->record.data, c->record.size);
 }
 
 /* ---- all of them --------------------------------------------------------- */
 
-static crema_status convert_line(annoset_converter *c, size_t number, char *line) {
+static crema_status add_line(annoset_converter *c, size_t number, char *line) {
   char *rest = NULL;
   const char *image = strtok_r(line, " \t", &rest);
   const char *boxes = strtok_r(NULL, " \t", &rest);
+  if (image == NULL) return CREMA_OK;
   if (boxes == NULL || strtok_r(NULL, " \t", &rest) != NULL) {
     return cr_fail(CREMA_E_PARSE, "expected the names of an image and of a file with its boxes");
   }
-  return convert_one(c, number, image, boxes);
+  const annoset_entry entry = {.image = image, .boxes = boxes, .line = number};
+  return cr_buffer_append(&c->entries, &entry, sizeof entry);
 }
 
-static crema_status convert_lines(annoset_converter *c, const char *list) {
-  char *at = c->list.data;
-  size_t line_number = 1, count = 0;
-  for (char *line; (line = next_line(&at)) != NULL; ++line_number) {
-    if (line[strspn(line, " \t")] == '\0') continue;
-    crema_status status = convert_line(c, count++, line);
-    if (status != CREMA_OK) return cr_fail_in(status, "%s:%zu", list, line_number);
+static crema_status list_lines(annoset_converter *c, const char *list) {
+  char *at = c->text.data;
+  size_t number = 1;
+  for (char *line; (line = box_next_line(&at)) != NULL; ++number) {
+    crema_status status = add_line(c, number, line);
+    if (status != CREMA_OK) return cr_fail_in(status, "%s:%zu", list, number);
   }
-  return count > 0 ? CREMA_OK : cr_fail(CREMA_E_PARSE, "%s names no image", list);
+  return CREMA_OK;
 }
 
-static crema_status convert(annoset_converter *c, const char *list, const char *backend,
-                            const char *db) {
-  CR_TRY(cr_file_read(list, &c->list));
-  CR_TRY(cr_buffer_make_text(&c->list, list));
-  crema_status status = db_writer_begin(&c->writer, backend, db);
-  if (status == CREMA_OK) status = convert_lines(c, list);
+static crema_status list_coco(annoset_converter *c, const char *list) {
+  CR_TRY(coco_read(list, &c->text, &c->labels, &c->coco));
+  cr_buffer_free(&c->text); /* large, and copied in part */
+  for (size_t i = 0; i < coco_image_count(&c->coco); ++i) {
+    const annoset_entry entry = {.image = coco_text(&c->coco, coco_image_at(&c->coco, i)->name),
+                                 .number = i};
+    CR_TRY(cr_buffer_append(&c->entries, &entry, sizeof entry));
+  }
+  return CREMA_OK;
+}
+
+static crema_status convert_entries(annoset_converter *c, const char *list) {
+  const annoset_entry *entry = (const annoset_entry *)(const void *)c->entries.data;
+  const size_t count = c->entries.size / sizeof *entry;
+  for (size_t i = 0; i < count; ++i) {
+    crema_status status = convert_one(c, i, &entry[i]);
+    if (status != CREMA_OK && entry[i].line > 0) {
+      return cr_fail_in(status, "%s:%zu", list, entry[i].line);
+    }
+    CR_TRY(status);
+  }
+  if (!c->has_boxes || c->list.pixels || c->options->normalised_boxes || c->format == BOX_YOLO) {
+    return CREMA_OK;
+  }
+  return cr_fail(CREMA_E_RANGE,
+                 "%s: the boxes of all images lie between 0 and 1; if they are parts of the image, "
+                 "give -normalised_boxes",
+                 list);
+}
+
+static crema_status choose_format(annoset_converter *c) {
+  static const char *const names[] = {"txt", "yolo", "xml", "json"};
+  const char *given = c->options->label_type;
+  if (strcmp(c->options->anno_type, "detection") != 0) {
+    return cr_fail(CREMA_E_ARGUMENT, "-anno_type %s: expected detection%s", c->options->anno_type,
+                   strcmp(c->options->anno_type, "classification") == 0
+                       ? "; `crema convert_imageset` converts images with labels"
+                       : "");
+  }
+  for (int i = 0; i < 4; ++i) {
+    if (strcmp(given, names[i]) != 0) continue;
+    c->format = (box_format)i;
+    if (c->format != BOX_XML || c->options->label_map_file[0] != '\0') return CREMA_OK;
+    return cr_fail(CREMA_E_ARGUMENT,
+                   "files of VOC name their classes: give -label_map_file (`crema "
+                   "create_label_map` writes one)");
+  }
+  return cr_fail(CREMA_E_ARGUMENT, "-label_type %s: expected txt, yolo, xml or json", given);
+}
+
+static crema_status prepare(annoset_converter *c, const char *list) {
+  const annoset_options *o = c->options;
+  CR_TRY(choose_format(c));
+  CR_TRY(image_record_check(c->recorder.options));
+  if (o->label_map_file[0] != '\0') {
+    CR_TRY(label_map_read(o->label_map_file, o->check_label, &c->labels));
+  }
+  CR_TRY(cr_file_read(list, &c->text));
+  CR_TRY(cr_buffer_make_text(&c->text, list));
+  const bool whole = c->format == BOX_JSON && coco_is_json(&c->text);
+  CR_TRY(whole ? list_coco(c, list) : list_lines(c, list));
+  const size_t count = c->entries.size / sizeof(annoset_entry);
+  if (count == 0) return cr_fail(CREMA_E_PARSE, "%s names no image", list);
+  if (o->shuffle) {
+    cr_log_info("Shuffling data");
+    image_record_shuffle(c->entries.data, count, sizeof(annoset_entry), o->seed);
+  }
+  cr_log_info("A total of %zu images.", count);
+  return CREMA_OK;
+}
+
+static crema_status convert(annoset_converter *c, const char *list, const char *db) {
+  c->list.labels = &c->labels;
+  c->list.normalised = c->options->normalised_boxes;
+  CR_TRY(prepare(c, list));
+  crema_status status = db_writer_begin(&c->writer, c->options->backend, db);
+  if (status == CREMA_OK) status = convert_entries(c, list);
   return db_writer_end(&c->writer, status);
 }
 
 static void free_converter(annoset_converter *c) {
-  cr_image_free(&c->image);
   cr_buffer_free(&c->record);
   cr_buffer_free(&c->key);
   cr_buffer_free(&c->boxes);
-  cr_buffer_free(&c->file);
   cr_buffer_free(&c->path);
-  cr_buffer_free(&c->list);
+  cr_buffer_free(&c->entries);
+  cr_buffer_free(&c->text);
+  coco_free(&c->coco);
+  cr_buffer_free(&c->list.boxes);
+  label_map_free(&c->labels);
+  image_recorder_free(&c->recorder);
 }
 
 static const char help_text[] =
     "Makes a database for the layer AnnotatedData. Each line of LIST has two names, relative to\n"
-    "ROOT: of an image, JPEG or PNG, and of a text file with a line for each object in it,\n"
-    "  LABEL LEFT TOP RIGHT BOTTOM [1 for a difficult object]\n"
-    "where labels are numbers from 1 on (0 is the background) and the box is in pixels. Records\n"
-    "are in the order of LIST (shuf LIST changes it) and hold the image's file as it is.\n"
-    "Boxes are cut at the borders of the image; a box that is all outside is skipped, with a\n"
-    "warning.\n"
+    "ROOT: of an image, and of a file with its boxes. The format of these files is -label_type:\n"
+    "  txt   a line LABEL LEFT TOP RIGHT BOTTOM [1 for a difficult object] for each box, in "
+    "pixels\n"
+    "  yolo  a line CLASS CENTRE_X CENTRE_Y WIDTH HEIGHT; parts of the image; label is CLASS + 1\n"
+    "  xml   PASCAL VOC\n"
+    "  json  COCO; LIST may also be the file of a whole data set, which names its images\n"
+    "Labels are numbers from 1 on (0 is the background). -label_map_file gives the numbers of "
+    "names,\n"
+    "in txt and yolo it has no effect. Without it, the categories of COCO get 1, 2, ... in the "
+    "order\n"
+    "of their ids.\n"
     "\n"
-    "Example:\n"
-    "  crema convert_annoset photos/ train.txt train_lmdb\n";
+    "Records are in the order of LIST and hold the image's file as it is, unless an option asks "
+    "for\n"
+    "another size, colour or type. Boxes are cut at the borders of the image; a box that is all\n"
+    "outside is skipped, with a warning. If the boxes of all images lie between 0 and 1, they are\n"
+    "hardly in pixels, and the command fails without -normalised_boxes.\n"
+    "\n"
+    "Examples:\n"
+    "  crema convert_annoset photos/ train.txt train_lmdb\n"
+    "  crema convert_annoset -label_type xml -label_map_file labelmap_voc.prototxt \\\n"
+    "    VOCdevkit/ trainval.txt voc_lmdb\n"
+    "  crema convert_annoset -label_type json train2017/ instances_train2017.json coco_lmdb\n";
 
 int crema_cmd_convert_annoset(int argc, char **argv) {
-  const char *backend = "lmdb";
+  annoset_options o = {.backend = "lmdb",
+                       .anno_type = "detection",
+                       .label_type = "txt",
+                       .label_map_file = "",
+                       .seed = -1};
+  image_record_options image = {.encode_type = "", .encoded = true, .keep_file = true};
   const cli_flag flags[] = {
-      {"backend", CLI_WORD, &backend, "kind of database: lmdb, leveldb"},
+      {"backend", CLI_WORD, &o.backend, "kind of database: lmdb, leveldb"},
+      {"anno_type", CLI_WORD, &o.anno_type, "accepted; detection is the only type"},
+      {"label_type", CLI_WORD, &o.label_type, "format of the boxes: txt, yolo, xml, json"},
+      {"label_map_file", CLI_FILE, &o.label_map_file, "the labels of class names"},
+      {"check_label", CLI_BOOL, &o.check_label, "fail when the map has a name or label twice"},
+      {"normalised_boxes", CLI_BOOL, &o.normalised_boxes, "boxes are parts of the image"},
+      {"shuffle", CLI_BOOL, &o.shuffle, "shuffle the list"},
+      {"seed", CLI_INT, &o.seed, "seed of -shuffle; below 0: another order each time"},
+      {"gray", CLI_BOOL, &image.gray, "store one channel"},
+      {"min_dim", CLI_INT, &image.min_dim, "enlarge a shorter side below this; 0: none"},
+      {"max_dim", CLI_INT, &image.max_dim, "reduce a longer side above this; 0: none"},
+      {"resize_width", CLI_INT, &image.resize_width, "width to resize to; 0: none"},
+      {"resize_height", CLI_INT, &image.resize_height, "height to resize to; 0: none"},
+      {"exact_resize", CLI_BOOL, &image.exact_resize, "decode large JPEGs whole, as Caffe does"},
+      {"check_size", CLI_BOOL, &image.check_size, "fail when images have different sizes"},
+      {"encoded", CLI_BOOL, &image.encoded, "store image files instead of pixels"},
+      {"encode_type", CLI_WORD, &image.encode_type, "jpg or png; by default the file's"},
   };
   const cli_spec spec = {.command = "convert_annoset",
                          .arguments = "ROOT LIST DB",
@@ -284,9 +334,10 @@ int crema_cmd_convert_annoset(int argc, char **argv) {
                          .flag_count = sizeof flags / sizeof *flags};
   int exit_code;
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
-  if (!db_writer_check_kind("-backend", backend, false)) return 1;
-  annoset_converter c = {.root = argv[1]};
-  crema_status status = convert(&c, argv[2], backend, argv[3]);
+  if (!db_writer_check_kind("-backend", o.backend, false)) return 1;
+  if (image.encode_type[0] != '\0') image.encoded = true;
+  annoset_converter c = {.options = &o, .recorder = {.options = &image, .root = argv[1]}};
+  crema_status status = convert(&c, argv[2], argv[3]);
   free_converter(&c);
   return status == CREMA_OK ? 0 : cli_fail();
 }
