@@ -123,7 +123,7 @@ static crema_status visit_one(json *j, char open, json_visit *visit, void *user,
     CR_TRY(read_string(j, key));
     if (!accept(j, ':')) return fail(j, "\":\"");
   }
-  json_peek(j); /* its line is that of the value */
+  json_peek(j); /* the visitor uses the line of the value */
   return visit(user, j, key->data);
 }
 

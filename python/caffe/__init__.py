@@ -16,7 +16,8 @@ from ._single import SingleLayer, create_layer
 from .classifier import Classifier
 from .detector import Detector
 from .model import Model
-from .net_spec import NetSpec, layers, params, to_proto
+from . import layers
+from .net_spec import NetSpec, params, to_proto
 from .pycaffe import (AdaDeltaSolver, AdaGradSolver, AdamSolver, Blob, NesterovSolver, Net,
                       RMSPropSolver, SGDSolver, Solver, get_solver)
 
