@@ -105,7 +105,7 @@ static const char help_text[] =
 int crema_cmd_get_image_size(int argc, char **argv) {
   size_lister s = {.ids = {.path = ""}};
   const cli_flag flags[] = {
-      {"name_id_file", CLI_STRING, &s.ids.path, "file with a line NAME ID for each image"},
+      {"name_id_file", CLI_FILE, &s.ids.path, "file with a line NAME ID for each image"},
   };
   const cli_spec spec = {.command = "get_image_size",
                          .arguments = "ROOT LIST OUT",

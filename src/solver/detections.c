@@ -43,7 +43,11 @@ static crema_status check_word(const char *field, const char *word, const char *
 
 crema_status cr_detections_check(const Caffe__SolverParameter *param) {
   CR_TRY(check_word("eval_type", param->eval_type, types, 2));
-  return check_word("ap_version", param->ap_version, versions, 3);
+  return cr_detections_check_version(param->ap_version);
+}
+
+crema_status cr_detections_check_version(const char *ap_version) {
+  return check_word("ap_version", ap_version, versions, 3);
 }
 
 /* Detections of difficult objects are neither right nor wrong and do not count. */
@@ -59,19 +63,25 @@ static crema_status add_value(cr_detections *to, int output, const float *value)
   return cr_buffer_append(&to->row, &one, sizeof one);
 }
 
-crema_status cr_detections_add(cr_detections *to, crema_net *net) {
-  for (int i = 0; i < crema_net_output_count(net); ++i) {
-    crema_blob *blob = crema_net_output(net, i);
-    const crema_shape *shape = crema_blob_shape(blob);
-    const float *value;
-    if (shape->axes == 0 || shape->dim[shape->axes - 1] != WIDTH) {
-      return cr_fail(CREMA_E_SHAPE,
-                     "eval_type 'detection' is for outputs of DetectionEvaluate, which '%s' is not",
-                     crema_net_output_name(net, i));
-    }
-    CR_TRY(crema_blob_cpu_data(blob, &value));
-    for (int64_t k = 0; k < crema_blob_count(blob); k += WIDTH) CR_TRY(add_value(to, i, value + k));
+crema_status cr_detections_add_output(cr_detections *to, crema_net *net, int output) {
+  crema_blob *blob = crema_net_output(net, output);
+  const crema_shape *shape = crema_blob_shape(blob);
+  const float *value;
+  if (shape->axes == 0 || shape->dim[shape->axes - 1] != WIDTH) {
+    return cr_fail(CREMA_E_SHAPE,
+                   "eval_type 'detection' is for outputs of DetectionEvaluate, which '%s' is not",
+                   crema_net_output_name(net, output));
   }
+  CR_TRY(crema_blob_cpu_data(blob, &value));
+  for (int64_t k = 0; k < crema_blob_count(blob); k += WIDTH) {
+    CR_TRY(add_value(to, output, value + k));
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_detections_add(cr_detections *to, crema_net *net) {
+  for (int i = 0; i < crema_net_output_count(net); ++i)
+    CR_TRY(cr_detections_add_output(to, net, i));
   return CREMA_OK;
 }
 

@@ -17,9 +17,13 @@ bool cr_detections_wanted(const Caffe__SolverParameter *param);
 
 /* Errors: CREMA_E_UNKNOWN_NAME for an unknown eval_type or ap_version. */
 crema_status cr_detections_check(const Caffe__SolverParameter *param) CREMA_MUST_USE;
+crema_status cr_detections_check_version(const char *ap_version) CREMA_MUST_USE;
 
-/* Adds the outputs of the net's last pass. Errors: CREMA_E_SHAPE unless all are outputs of
+/* Adds an output of the net's last pass. Errors: CREMA_E_SHAPE unless it may be an output of
  * DetectionEvaluate. */
+crema_status cr_detections_add_output(cr_detections *to, crema_net *net, int output) CREMA_MUST_USE;
+
+/* Adds all outputs. */
 crema_status cr_detections_add(cr_detections *to, crema_net *net) CREMA_MUST_USE;
 
 crema_status cr_detections_append(cr_detections *to, const cr_detections *from) CREMA_MUST_USE;
