@@ -61,8 +61,9 @@ def get_layer_label(layer, rankdir, display_lrm=False):
     elif layer.type == "Pooling":
         param = layer.pooling_param
         lines += ["%s pooling" % get_pooling_types_dict()[param.pool],
-                  "kernel size: %d" % (param.kernel_size or param.kernel_h), "stride: %d" % param.stride,
-                  "pad: %d" % param.pad]
+                  "kernel size: %d" % _first(param.kernel_size_3d, param.kernel_size or param.kernel_h, 0),
+                  "stride: %d" % _first(param.stride_3d, param.stride, 1),
+                  "pad: %d" % _first(param.pad_3d, param.pad, 0)]
     if display_lrm and layer.type in ("Convolution", "Deconvolution", "InnerProduct"):
         factors = get_layer_lr_mult(layer)
         if any(factors):

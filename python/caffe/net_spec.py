@@ -55,6 +55,9 @@ def assign_proto(proto, name, val):
     if is_repeated and not isinstance(val, (list, tuple)) and not _is_array(val):
         val = [val]
     if isinstance(val, (list, tuple)) or _is_array(val):
+        if not is_repeated and hasattr(proto, name + "_3d"):
+            # One value per axis, as crema's text format takes it: kernel_size, stride and pad of Pooling.
+            return assign_proto(proto, name + "_3d", val)
         if not is_repeated:
             raise TypeError("%s takes one value, not a list" % name)
         if len(val) > 0 and isinstance(val[0], dict):

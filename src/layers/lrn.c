@@ -3,9 +3,9 @@
  * Formula: y = x / (k + alpha / n * sum of x^2 over a window) ^ beta. The window has n = local_size
  * neighbouring channels. With WITHIN_CHANNEL it has n = local_size^2 positions of the same channel,
  * and k is 1.
- * Shapes: x (N, C, H, W) -> y (as x).
+ * Shapes: x (N, C, H, W) -> y (as x). Across channels, x has any number of spatial axes.
  * Fields: lrn_param.
- * Caffe: the same.
+ * Caffe: needs two spatial axes.
  * Example, x 2 8 4 4:
  *   layer { name: "norm" type: "LRN" bottom: "x" top: "y"
  *     lrn_param { local_size: 5 alpha: 0.0001 beta: 0.75 } } */
@@ -48,28 +48,42 @@ static bool makes_integers(const cr_layer *layer) {
   return !cr_dtype_is_floating(layer->types.forward);
 }
 
+static crema_status check_axes(const cr_layer *layer, const crema_shape *shape) {
+  const lrn_state *s = layer->state;
+  char text[128];
+  if (s->params.within_channel ? shape->axes == 4 : shape->axes >= 2) return CREMA_OK;
+  return cr_layer_fail(layer, CREMA_E_SHAPE,
+                       s->params.within_channel
+                           ? "the bottom must have 4 axes (num, channels, height, width), found %s"
+                           : "the bottom must have 2 axes (num, channels) or more, found %s",
+                       crema_shape_text(shape, text, sizeof text));
+}
+
+/* The shape as the ops expect it: spatial axes that are not two become one of them. */
+static crema_shape fold(const crema_shape *shape) {
+  if (shape->axes == 4) return *shape;
+  return cr_shape_4(shape->dim[0], shape->dim[1], 1, crema_shape_count(shape, 2, shape->axes));
+}
+
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   lrn_state *s = layer->state;
   const crema_shape *shape = &bottom[0]->shape;
-  char text[128];
-  if (shape->axes != 4) {
-    return cr_layer_fail(layer, CREMA_E_SHAPE,
-                         "the bottom must have 4 axes (num, channels, height, width), found %s",
-                         crema_shape_text(shape, text, sizeof text));
-  }
+  CR_TRY(check_axes(layer, shape));
+  const crema_shape folded = fold(shape);
   CR_TRY(crema_blob_reshape(top[0], shape));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_LRN_FWD);
   desc.u.lrn = s->params;
   if (makes_integers(layer)) {
     desc.kind = CR_OP_LRN_QUANTIZE;
-    return CR_LAYER_MAKE(layer, &s->quantize, &desc, shape, shape);
+    return CR_LAYER_MAKE(layer, &s->quantize, &desc, &folded, &folded);
   }
   /* The library's values for its gradient are computed by training kernels, whose last bits differ.
    * In phase TEST there is none: with a memory plan, without a backward pass, the values would be
    * others. */
   const bool notes = layer->phase == CAFFE__PHASE__TRAIN;
-  return cr_layer_pair_make(layer, bottom, top, &desc,
-                            &(cr_pair_shapes){.bytes = notes ? shape : NULL});
+  return cr_layer_pair_make(
+      layer, bottom, top, &desc,
+      &(cr_pair_shapes){.x = {&folded}, .y = &folded, .bytes = notes ? &folded : NULL});
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,

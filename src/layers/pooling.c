@@ -1,19 +1,22 @@
-/* Pooling: one value of each window over height and width.
+/* Pooling: one value of each window over one to three spatial axes.
  *
  * Formula: MAX: the largest. AVE: the sum over the size of the window, which counts padding and is
  * cut at the end of the padded input. With avg_include_pad: false, the mean of the input's values
  * in it. STOCHASTIC (Zeiler and Fergus, "Stochastic pooling", 2013): in TRAIN a value drawn with
  * probability in proportion to it, in TEST the mean with those weights.
- * Shapes: x (N, C, H, W) -> y (N, C, H', W') and, for MAX, optionally the positions of the maxima.
+ * Shapes: x (N, C, H, W) -> y (N, C, H', W') and, for MAX, optionally the positions of the maxima;
+ * likewise (N, C, L) and (N, C, D, H, W).
  * H' = ceil((H + 2 pad - K) / stride) + 1 (round_mode FLOOR: floor). It is one less if any axis has
  * padding and the last window would start after the input.
+ * As in Convolution, kernel_size, stride and pad are given once or once per spatial axis.
  * Fields: pooling_param.
- * Caffe: the same. ceil_mode of forks is read as round_mode. Stochastic pooling also works on the
- * CPU. The field torch_pooling means round_mode FLOOR; NVIDIA's layer never reads it. The field
- * avg_include_pad is Intel Caffe's. Its pooling over three axes is refused.
- * Example, x 2 3 9 9:
+ * Caffe: needs two spatial axes. ceil_mode of forks is read as round_mode. Stochastic pooling also
+ * works on the CPU. The field torch_pooling means round_mode FLOOR; NVIDIA's layer never reads it.
+ * The fields avg_include_pad, kernel_size_3d, stride_3d and pad_3d are Intel Caffe's. Its axis is
+ * refused unless it is 1. C3D's Pooling3D and video-caffe's NdPooling become this layer.
+ * Example, x 2 3 4 9 9:
  *   layer { name: "pool" type: "Pooling" bottom: "x" top: "y"
- *     pooling_param { pool: MAX kernel_size: 3 stride: 2 } } */
+ *     pooling_param { pool: MAX kernel_size: [1, 3, 3] stride: [1, 2, 2] } } */
 #include "core/fail.h"
 #include "layers/common/layer_int8.h"
 #include "layers/common/layer_noop.h"
@@ -33,71 +36,65 @@ enum {
   POOL_STOCHASTIC = CAFFE__POOLING_PARAMETER__POOL_METHOD__STOCHASTIC
 };
 
-/* One field in its two spellings: X for both axes, or X_h and X_w together. */
-typedef struct pair_field {
-  const char *name;
-  bool has, has_h, has_w;
-  uint32_t both, h, w;
-  bool required;
-} pair_field;
-
-static crema_status read_pair(const cr_layer *layer, const pair_field *field, int64_t *out) {
-  if (field->has && (field->has_h || field->has_w)) {
-    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
-                         "either %s or its _h and _w can be given, not both", field->name);
+/* A field of one value, of one per axis (`list`) or, for two axes, of _h and _w. */
+static crema_status read_extents(const cr_layer *layer, cr_window_field field, const uint32_t *one,
+                                 bool has_one, int axes, int64_t *out) {
+  if (has_one && field.listed > 0) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "either %s or %s_3d can be given, not both",
+                         field.name, field.name);
   }
-  if (field->has_h != field->has_w) {
-    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "%s needs both its _h and its _w", field->name);
-  }
-  if (field->required && !field->has && !field->has_h) {
-    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "%s is required, in one field or as _h and _w",
-                         field->name);
-  }
-  out[0] = field->has_h ? field->h : field->both;
-  out[1] = field->has_w ? field->w : field->both;
-  return CREMA_OK;
+  field.both = true;
+  if (has_one) field.list = one, field.listed = 1;
+  return cr_layer_read_extents(layer, &field, axes, out);
 }
 
 static crema_status read_window(const cr_layer *layer, const Caffe__PoolingParameter *param,
-                                cr_window *out) {
-  const pair_field pad = {"pad",      param->has_pad, param->has_pad_h, param->has_pad_w,
-                          param->pad, param->pad_h,   param->pad_w,     false};
-  const pair_field stride = {
-      "stride",      param->has_stride, param->has_stride_h, param->has_stride_w,
-      param->stride, param->stride_h,   param->stride_w,     false};
+                                int axes, cr_window *out) {
+  const cr_window_field pad = {.name = "pad",
+                               .list = param->pad_3d,
+                               .listed = param->n_pad_3d,
+                               .has_h = param->has_pad_h,
+                               .has_w = param->has_pad_w,
+                               .h = param->pad_h,
+                               .w = param->pad_w};
+  const cr_window_field stride = {.name = "stride",
+                                  .list = param->stride_3d,
+                                  .listed = param->n_stride_3d,
+                                  .has_h = param->has_stride_h,
+                                  .has_w = param->has_stride_w,
+                                  .h = param->stride_h,
+                                  .w = param->stride_w,
+                                  .fallback = 1,
+                                  .least = 1};
   /* The schema calls the pair kernel_h and kernel_w. */
-  const pair_field kernel = {
-      "kernel_size",      param->has_kernel_size, param->has_kernel_h, param->has_kernel_w,
-      param->kernel_size, param->kernel_h,        param->kernel_w,     true};
-  out->axes = 2;
-  out->dilation[0] = out->dilation[1] = 1;
-  CR_TRY(read_pair(layer, &pad, out->pad));
-  CR_TRY(read_pair(layer, &stride, out->stride));
-  return param->global_pooling ? CREMA_OK : read_pair(layer, &kernel, out->kernel);
+  const cr_window_field kernel = {.name = "kernel_size",
+                                  .list = param->kernel_size_3d,
+                                  .listed = param->n_kernel_size_3d,
+                                  .has_h = param->has_kernel_h,
+                                  .has_w = param->has_kernel_w,
+                                  .h = param->kernel_h,
+                                  .w = param->kernel_w,
+                                  .fallback = param->global_pooling ? 0 : -1,
+                                  .least = param->global_pooling ? 0 : 1};
+  out->axes = axes;
+  for (int i = 0; i < axes; ++i) out->dilation[i] = 1;
+  CR_TRY(read_extents(layer, pad, &param->pad, param->has_pad, axes, out->pad));
+  CR_TRY(read_extents(layer, stride, &param->stride, param->has_stride, axes, out->stride));
+  return read_extents(layer, kernel, &param->kernel_size, param->has_kernel_size, axes,
+                      out->kernel);
 }
 
 static crema_status check_window(const cr_layer *layer, const pooling_state *s) {
-  for (int i = 0; i < 2; ++i) {
-    const char *side = i == 0 ? "height" : "width";
-    int64_t kernel = s->window.kernel[i], stride = s->window.stride[i], pad = s->window.pad[i];
-    if (s->global && (pad != 0 || stride != 1)) {
+  for (int i = 0; i < s->window.axes; ++i) {
+    int64_t kernel = s->window.kernel[i], pad = s->window.pad[i];
+    if (s->global && (pad != 0 || s->window.stride[i] != 1)) {
       return cr_layer_fail(layer, CREMA_E_ARGUMENT,
                            "global_pooling goes with pad 0 and stride 1 only");
     }
-    /* So that no product of two of them exceeds 64 bits. */
-    if (kernel > INT32_MAX || stride > INT32_MAX || pad > INT32_MAX) {
+    if (!s->global && pad >= kernel) {
       return cr_layer_fail(layer, CREMA_E_RANGE,
-                           "kernel %lld, stride %lld, pad %lld in %s: at most %lld is possible",
-                           (long long)kernel, (long long)stride, (long long)pad, side,
-                           (long long)INT32_MAX);
-    }
-    if (stride == 0) return cr_layer_fail(layer, CREMA_E_RANGE, "the stride in %s is 0", side);
-    if (s->global) continue;
-    if (kernel == 0) return cr_layer_fail(layer, CREMA_E_RANGE, "the kernel's %s is 0", side);
-    if (pad >= kernel) {
-      return cr_layer_fail(layer, CREMA_E_RANGE,
-                           "the pad in %s, %lld, must be less than the kernel, %lld", side,
-                           (long long)pad, (long long)kernel);
+                           "the pad of spatial axis %d, %lld, must be less than the kernel, %lld",
+                           i, (long long)pad, (long long)kernel);
     }
     if (pad != 0 && s->method == POOL_STOCHASTIC) {
       return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
@@ -107,48 +104,71 @@ static crema_status check_window(const cr_layer *layer, const pooling_state *s) 
   return CREMA_OK;
 }
 
+static crema_status check_axes(const cr_layer *layer, const crema_shape *from) {
+  char text[128];
+  if (from->axes >= 3 && from->axes <= 5) return CREMA_OK;
+  return cr_layer_fail(layer, CREMA_E_SHAPE,
+                       "the bottom must have 3 to 5 axes (num, channels and the spatial axes), "
+                       "found %s",
+                       crema_shape_text(from, text, sizeof text));
+}
+
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   pooling_state *s = layer->state;
   const Caffe__PoolingParameter *param = layer->param->pooling_param;
-  (void)bottom, (void)top;
+  (void)top;
   if (param == NULL) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT, "pooling_param with a kernel is required");
   }
-  if (param->axis != 1 || param->n_kernel_size_3d + param->n_stride_3d + param->n_pad_3d > 0) {
-    return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
-                         "axis, kernel_size_3d, stride_3d and pad_3d (pooling over three axes) are "
-                         "not supported");
+  if (param->axis != 1) {
+    return cr_layer_fail(layer, CREMA_E_UNSUPPORTED, "axis is %d, only 1 is supported",
+                         param->axis);
   }
   s->method = (int)param->pool;
   s->inside = !param->avg_include_pad;
   s->global = param->global_pooling;
   s->floor =
       param->torch_pooling || param->round_mode == CAFFE__POOLING_PARAMETER__ROUND_MODE__FLOOR;
-  if (s->global && (param->has_kernel_size || param->has_kernel_h || param->has_kernel_w)) {
+  if (s->global && (param->has_kernel_size || param->n_kernel_size_3d > 0 || param->has_kernel_h ||
+                    param->has_kernel_w)) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT,
                          "global_pooling takes the bottom's extents as kernel, none can be given");
   }
   if (layer->tops > 1 && s->method != POOL_MAX) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT, "only MAX pooling has a second top");
   }
-  CR_TRY(read_window(layer, param, &s->window));
+  CR_TRY(check_axes(layer, &bottom[0]->shape));
+  CR_TRY(read_window(layer, param, bottom[0]->shape.axes - 2, &s->window));
   return check_window(layer, s);
+}
+
+/* The kernel has at most INT32_MAX elements, as positions in it are kept in 32 bits. */
+static crema_status check_elements(const cr_layer *layer, const cr_window *window) {
+  crema_shape kernel = cr_shape(window->axes, window->kernel);
+  int64_t elements = 1;
+  char text[128];
+  for (int i = 0; i < window->axes; ++i) {
+    if (window->kernel[i] > 0 && elements > INT32_MAX / window->kernel[i]) {
+      return cr_layer_fail(layer, CREMA_E_UNSUPPORTED, "a kernel of %s has too many elements",
+                           crema_shape_text(&kernel, text, sizeof text));
+    }
+    elements *= window->kernel[i];
+  }
+  return CREMA_OK;
 }
 
 static crema_status top_shape(const cr_layer *layer, const crema_shape *from, crema_shape *to) {
   const pooling_state *s = layer->state;
-  if (s->window.kernel[1] > 0 && s->window.kernel[0] > INT32_MAX / s->window.kernel[1]) {
-    return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
-                         "a kernel of %lld x %lld has too many elements",
-                         (long long)s->window.kernel[0], (long long)s->window.kernel[1]);
-  }
-  const bool padded = s->window.pad[0] > 0 || s->window.pad[1] > 0;
-  *to = cr_shape_4(from->dim[0], from->dim[1], 0, 0);
-  for (int i = 0; i < 2; ++i) {
-    int64_t size = from->dim[2 + i], kernel = s->window.kernel[i];
-    int64_t stride = s->window.stride[i], pad = s->window.pad[i];
-    int64_t positions = cr_layer_pool_extent(size, kernel, stride, pad, padded, s->floor);
-    if (positions < 1 || size < 1) return cr_layer_fail_kernel(layer, &s->window, i, size);
+  const cr_window *w = &s->window;
+  bool padded = false;
+  CR_TRY(check_elements(layer, w));
+  for (int i = 0; i < w->axes; ++i) padded = padded || w->pad[i] > 0;
+  *to = *from;
+  for (int i = 0; i < w->axes; ++i) {
+    const int64_t size = from->dim[2 + i];
+    const int64_t positions =
+        cr_layer_pool_extent(size, w->kernel[i], w->stride[i], w->pad[i], padded, s->floor);
+    if (positions < 1 || size < 1) return cr_layer_fail_kernel(layer, w, i, size);
     to->dim[2 + i] = positions;
   }
   return crema_shape_check(to);
@@ -160,8 +180,7 @@ static cr_op_desc pool_desc(const pooling_state *s, cr_op_kind kind, const crema
   desc.u.pool.method = s->method != POOL_AVE ? CR_POOL_MAX
                        : s->inside           ? CR_POOL_AVERAGE_INPUT
                                              : CR_POOL_AVERAGE;
-  desc.u.pool.src[0] = src->dim[2];
-  desc.u.pool.src[1] = src->dim[3];
+  for (int i = 0; i < s->window.axes; ++i) desc.u.pool.src[i] = src->dim[2 + i];
   return desc;
 }
 
@@ -203,16 +222,12 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   pooling_state *s = layer->state;
   const crema_shape *from = &bottom[0]->shape;
   crema_shape to;
-  char text[128];
-  if (from->axes != 4) {
-    return cr_layer_fail(layer, CREMA_E_SHAPE,
-                         "the bottom must have 4 axes (num, channels, height, width), found %s",
-                         crema_shape_text(from, text, sizeof text));
+  CR_TRY(check_axes(layer, from));
+  if (from->axes != s->window.axes + 2) {
+    return cr_layer_fail(layer, CREMA_E_SHAPE, "the window needs a bottom of %d axes, found %d",
+                         s->window.axes + 2, from->axes);
   }
-  if (s->global) {
-    s->window.kernel[0] = from->dim[2];
-    s->window.kernel[1] = from->dim[3];
-  }
+  for (int i = 0; s->global && i < s->window.axes; ++i) s->window.kernel[i] = from->dim[2 + i];
   CR_TRY(top_shape(layer, from, &to));
   for (int i = 0; i < layer->tops; ++i) CR_TRY(crema_blob_reshape(top[i], &to));
   if (s->method != POOL_AVE) {
@@ -265,7 +280,7 @@ static bool carries_integers(const cr_layer *layer, const crema_shape *top) {
 
 static const cr_window *window(const cr_layer *layer) {
   const pooling_state *s = layer->state;
-  return s->global ? NULL : &s->window;
+  return s->global || s->window.axes != 2 ? NULL : &s->window;
 }
 
 const cr_layer_class cr_layer_pooling = {

@@ -406,8 +406,30 @@ static crema_status read_elements(text_reader *r, ProtobufCMessage *message,
   return advance(r);
 }
 
+/* The repeated field "<name>_3d", which takes several values of a field that is one value in most
+ * Caffes (kernel_size, stride and pad of pooling_param); NULL: there is none. */
+static const ProtobufCFieldDescriptor *list_of(const ProtobufCMessageDescriptor *type,
+                                               const ProtobufCFieldDescriptor *field) {
+  char name[NAME_SIZE_MAX];
+  if (field->label == PROTOBUF_C_LABEL_REPEATED) return NULL;
+  const int length = snprintf(name, sizeof name, "%s_3d", field->name);
+  if (length >= NAME_SIZE_MAX) return NULL;
+  return protobuf_c_message_descriptor_get_field_by_name(type, name);
+}
+
+/* Fails at the second value of a field that has one. */
+static crema_status fail_twice(text_reader *r, const cr_token *name,
+                               const ProtobufCMessageDescriptor *type) {
+  char shown[CR_TOKEN_SHOW];
+  return cr_token_fail(&r->scanner, name, "%s is given twice in one %s", cr_token_show(name, shown),
+                       type->short_name);
+}
+
+/* Reads the value or values after the name of a field. With `again`, the field already has one. */
 static crema_status read_field(text_reader *r, ProtobufCMessage *message,
-                               const ProtobufCFieldDescriptor *field) {
+                               const ProtobufCFieldDescriptor *field, const cr_token *name,
+                               bool again) {
+  const ProtobufCFieldDescriptor *list = list_of(message->descriptor, field);
   bool colon;
   CR_TRY(try_symbol(r, ':', &colon));
   if (!colon && field->type != PROTOBUF_C_TYPE_MESSAGE) {
@@ -417,6 +439,11 @@ static crema_status read_field(text_reader *r, ProtobufCMessage *message,
     return fail_expected(r, what);
   }
   if (field->label == PROTOBUF_C_LABEL_REPEATED) return read_elements(r, message, field);
+  if (list != NULL && (again || cr_token_is(&r->token, '['))) {
+    if (cr_field_count(message, field) > 0) CR_TRY(cr_field_move(message, field, message, list));
+    return read_elements(r, message, list);
+  }
+  if (again) return fail_twice(r, name, message->descriptor);
   CR_TRY(read_value(r, field, cr_field_slot(message, field)));
   cr_field_mark(message, field);
   return CREMA_OK;
@@ -556,13 +583,9 @@ static crema_status read_fields(text_reader *r, ProtobufCMessage *message, char 
       CR_TRY(skip_field(r));
     } else {
       bool *mark = &seen[field - type->fields];
-      if (*mark && field->label != PROTOBUF_C_LABEL_REPEATED) {
-        char shown[CR_TOKEN_SHOW];
-        return cr_token_fail(&r->scanner, &name, "%s is given twice in one %s",
-                             cr_token_show(&name, shown), type->short_name);
-      }
+      const bool again = *mark;
       *mark = true;
-      CR_TRY(read_field(r, message, field));
+      CR_TRY(read_field(r, message, field, &name, again));
     }
     const cr_token value = r->last;
     CR_TRY(field == NULL ? try_separator(r) : end_field(r, field, &value));

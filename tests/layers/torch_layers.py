@@ -77,6 +77,22 @@ CASES = [
     ("Swish", "swish_param { beta: 1.5 }", [(3, 4, 5)], [], lambda x: F.silu(1.5 * x) / 1.5),
     ("Upsample", "upsample_param { scale: 3 }", [(2, 2, 3, 2)], [], lambda x: F.interpolate(x, scale_factor=3)),
     ("Upsample", "upsample_param { scale: 2 }", [(1, 3, 2, 2), MASK], [], unpool),
+    ("Pooling", "pooling_param { kernel_size: [2, 3, 2] stride: [1, 2, 2] pad: [1, 1, 0] }", [(2, 2, 3, 5, 4)], [],
+     lambda x: F.max_pool3d(x, (2, 3, 2), (1, 2, 2), (1, 1, 0))),
+    ("Pooling", "pooling_param { pool: AVE kernel_size: 2 stride: 2 round_mode: FLOOR }", [(1, 2, 4, 5, 6)], [],
+     lambda x: F.avg_pool3d(x, 2, 2)),
+    ("Pooling", "pooling_param { pool: AVE kernel_size: 3 stride: 2 pad: 1 avg_include_pad: false }", [(1, 2, 9)], [],
+     lambda x: F.avg_pool1d(x, 3, 2, 1, count_include_pad=False)),
+    ("Pooling", "pooling_param { pool: AVE global_pooling: true }", [(2, 3, 2, 3, 4)], [],
+     lambda x: F.adaptive_avg_pool3d(x, 1)),
+    ("Convolution", "convolution_param { num_output: 4 group: 2 kernel_size: [2, 3, 3] stride: [1, 2, 1] pad: 1 }",
+     [(1, 4, 3, 5, 4)], [(4, 2, 2, 3, 3), (4,)], lambda x, w, b: F.conv3d(x, w, b, (1, 2, 1), 1, 1, 2)),
+    ("Deconvolution", "convolution_param { num_output: 3 kernel_size: [1, 3, 2] stride: [1, 2, 2] pad: [0, 1, 0] }",
+     [(1, 2, 2, 3, 2)], [(2, 3, 1, 3, 2), (3,)], lambda x, w, b: F.conv_transpose3d(x, w, b, (1, 2, 2), (0, 1, 0))),
+    ("LRN", "lrn_param { local_size: 3 alpha: 0.7 beta: 0.75 k: 2 }", [(2, 5, 2, 3, 2)], [],
+     lambda x: F.local_response_norm(x, 3, 0.7, 0.75, 2.0)),
+    ("BatchNorm", "batch_norm_param { eps: 0.1 }", [(2, 3, 2, 3, 2)], [(3,), (3,), (1,)],
+     lambda x, *statistics: F.batch_norm(x, None, None, training=True, eps=0.1) + sum(0 * v.sum() for v in statistics)),
 ]
 
 

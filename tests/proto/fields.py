@@ -55,9 +55,6 @@ REFUSED = {
         BOX % ("MultiBoxLoss", 'bottom: "x"', "multibox_loss_param { num_classes: 2 ignore_difficult_gt: true }"),
     "NoiseParameter.convert_to_lab": transform("noise_param { convert_to_lab: true }"),
     "PoolingParameter.axis": layer("Pooling", "pooling_param { kernel_size: 2 axis: 2 }"),
-    "PoolingParameter.kernel_size_3d": layer("Pooling", "pooling_param { kernel_size_3d: 2 }"),
-    "PoolingParameter.pad_3d": layer("Pooling", "pooling_param { kernel_size: 2 pad_3d: 1 }"),
-    "PoolingParameter.stride_3d": layer("Pooling", "pooling_param { kernel_size: 2 stride_3d: 1 }"),
     "ReLUParameter.fuse": layer("ReLU", "relu_param { fuse: true negative_slope: 0.5 }"),
     "RegionLossParameter.softmax_tree":
         INPUT + 'layer { name: "op" type: "RegionLoss" bottom: "x" bottom: "x" top: "y" '

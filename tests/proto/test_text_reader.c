@@ -105,6 +105,27 @@ TEST(stray_commas) {
               "base_lr: 1\ngamma: 2\nstagelr: 0.1\nstagelr: 0.01\n");
 }
 
+/* Pooling takes several extents, where most Caffes have one. */
+TEST(lists_of_extents) {
+#define EXTENTS(text, becomes) \
+  { "layer { pooling_param { " text " } }", "layer {\n  pooling_param {\n" becomes "  }\n}\n" }
+  static const text_case cases[] = {
+      EXTENTS("kernel_size: 3", "    kernel_size: 3\n"),
+      EXTENTS("kernel_size: 3 pad: 1 kernel_size: 2 kernel_size: 1",
+              "    pad: 1\n    kernel_size_3d: 3\n    kernel_size_3d: 2\n    kernel_size_3d: 1\n"),
+      EXTENTS("stride: [1, 2]", "    stride_3d: 1\n    stride_3d: 2\n"),
+      EXTENTS("pad: [1] pad: [2, 3]", "    pad_3d: 1\n    pad_3d: 2\n    pad_3d: 3\n"),
+      EXTENTS("pad: 1 pad: [2, 3]", "    pad_3d: 1\n    pad_3d: 2\n    pad_3d: 3\n"),
+  };
+  static const text_case refused[] = {
+      {"layer { pooling_param { kernel_h: 1 kernel_h: 2 } }",
+       "t:1:37: \"kernel_h\" is given twice in one PoolingParameter"},
+      {"layer { pooling_param { pad: [1 2] } }", "t:1:33: expected \",\" or \"]\", found \"2\""},
+  };
+  accept_all(NET, cases, COUNT(cases));
+  refuse_all(NET, refused, COUNT(refused));
+}
+
 /* The first field of a text shows its kind. */
 TEST(nets_and_solvers_are_distinguished) {
   static const text_case nets[] = {

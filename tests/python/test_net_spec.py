@@ -84,6 +84,10 @@ class Specs(case.FolderCase):
         self.assertEqual((conv.engine, conv.num_output, list(conv.kernel_size), conv.group), (1, 4, [3], 2))
         self.assertEqual((layer.engine, list(layer.loss_weight)), ("", [2]))
 
+    def test_extents_of_pooling(self):
+        pooling = L.Pooling(L.Input(), kernel_size=[1, 2, 2], stride=2).to_proto().layer[1].pooling_param
+        self.assertEqual((list(pooling.kernel_size_3d), pooling.stride, list(pooling.stride_3d)), ([1, 2, 2], 2, []))
+
     def test_type_errors(self):
         data = L.DummyData(ntop=2)
         with self.assertRaises(TypeError):

@@ -4,19 +4,8 @@
 
 #include "core/fail.h"
 
-/* One field in its two spellings. */
-typedef struct window_field {
-  const char *name;
-  const uint32_t *list;
-  size_t listed;
-  bool has_h, has_w;
-  uint32_t h, w;
-  int64_t fallback; /* the default; negative: the field is required */
-  int64_t least;
-} window_field;
-
-static crema_status read_field(const cr_layer *layer, const window_field *field, int axes,
-                               int64_t *out) {
+crema_status cr_layer_read_extents(const cr_layer *layer, const cr_window_field *field, int axes,
+                                   int64_t *out) {
   bool pair = field->has_h || field->has_w;
   if (pair && axes != 2) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT,
@@ -26,6 +15,9 @@ static crema_status read_field(const cr_layer *layer, const window_field *field,
   if (pair && field->listed) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT,
                          "either %s or its _h and _w can be given, not both", field->name);
+  }
+  if (field->both && field->has_h != field->has_w) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "%s needs both its _h and its _w", field->name);
   }
   size_t expected = (size_t)axes;
   bool optional = field->fallback >= 0;
@@ -58,47 +50,47 @@ static crema_status read_field(const cr_layer *layer, const window_field *field,
 
 crema_status cr_layer_read_window(const cr_layer *layer, const Caffe__ConvolutionParameter *param,
                                   int axes, cr_window *out) {
-  const window_field kernel = {.name = "kernel_size",
-                               .list = param->kernel_size,
-                               .listed = param->n_kernel_size,
-                               .has_h = param->has_kernel_h,
-                               .has_w = param->has_kernel_w,
-                               .h = param->kernel_h,
-                               .w = param->kernel_w,
-                               .fallback = -1,
-                               .least = 1};
-  const window_field stride = {.name = "stride",
-                               .list = param->stride,
-                               .listed = param->n_stride,
-                               .has_h = param->has_stride_h,
-                               .has_w = param->has_stride_w,
-                               .h = param->stride_h,
-                               .w = param->stride_w,
-                               .fallback = 1,
-                               .least = 1};
-  const window_field pad = {.name = "pad",
-                            .list = param->pad,
-                            .listed = param->n_pad,
-                            .has_h = param->has_pad_h,
-                            .has_w = param->has_pad_w,
-                            .h = param->pad_h,
-                            .w = param->pad_w,
-                            .fallback = 0,
-                            .least = 0};
-  const window_field dilation = {.name = "dilation",
-                                 .list = param->dilation,
-                                 .listed = param->n_dilation,
-                                 .fallback = 1,
-                                 .least = 1};
+  const cr_window_field kernel = {.name = "kernel_size",
+                                  .list = param->kernel_size,
+                                  .listed = param->n_kernel_size,
+                                  .has_h = param->has_kernel_h,
+                                  .has_w = param->has_kernel_w,
+                                  .h = param->kernel_h,
+                                  .w = param->kernel_w,
+                                  .fallback = -1,
+                                  .least = 1};
+  const cr_window_field stride = {.name = "stride",
+                                  .list = param->stride,
+                                  .listed = param->n_stride,
+                                  .has_h = param->has_stride_h,
+                                  .has_w = param->has_stride_w,
+                                  .h = param->stride_h,
+                                  .w = param->stride_w,
+                                  .fallback = 1,
+                                  .least = 1};
+  const cr_window_field pad = {.name = "pad",
+                               .list = param->pad,
+                               .listed = param->n_pad,
+                               .has_h = param->has_pad_h,
+                               .has_w = param->has_pad_w,
+                               .h = param->pad_h,
+                               .w = param->pad_w,
+                               .fallback = 0,
+                               .least = 0};
+  const cr_window_field dilation = {.name = "dilation",
+                                    .list = param->dilation,
+                                    .listed = param->n_dilation,
+                                    .fallback = 1,
+                                    .least = 1};
   if (axes > CR_MAX_SPATIAL) {
     return cr_layer_fail(layer, CREMA_E_UNSUPPORTED, "%d spatial axes, at most %d are supported",
                          axes, CR_MAX_SPATIAL);
   }
   out->axes = axes;
-  CR_TRY(read_field(layer, &kernel, axes, out->kernel));
-  CR_TRY(read_field(layer, &stride, axes, out->stride));
-  CR_TRY(read_field(layer, &pad, axes, out->pad));
-  return read_field(layer, &dilation, axes, out->dilation);
+  CR_TRY(cr_layer_read_extents(layer, &kernel, axes, out->kernel));
+  CR_TRY(cr_layer_read_extents(layer, &stride, axes, out->stride));
+  CR_TRY(cr_layer_read_extents(layer, &pad, axes, out->pad));
+  return cr_layer_read_extents(layer, &dilation, axes, out->dilation);
 }
 
 int64_t cr_layer_pool_extent(int64_t size, int64_t kernel, int64_t stride, int64_t pad, bool padded,

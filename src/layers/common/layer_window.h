@@ -1,12 +1,28 @@
-/* Windows of convolutions as ConvolutionParameter gives them. */
+/* Windows of convolutions and poolings as the fields of a layer give them. */
 #ifndef CR_LAYERS_LAYER_WINDOW_H
 #define CR_LAYERS_LAYER_WINDOW_H
 
 #include "layers/common/layer.h"
 
-/* Reads kernel, stride, pad and dilation for `axes` spatial axes. Each field is a list with one
- * entry, or one per axis, or (two axes) _h and _w. Stride and dilation default to 1, pad to 0.
- * Errors: CREMA_E_ARGUMENT, CREMA_E_RANGE for a kernel, stride or dilation of 0,
+/* One extent of a window: a list with one entry or one per axis, or (two axes) _h and _w. */
+typedef struct cr_window_field {
+  const char *name;
+  const uint32_t *list;
+  size_t listed; /* entries of `list` */
+  bool has_h, has_w;
+  uint32_t h, w;
+  bool both;        /* _h and _w must be given together */
+  int64_t fallback; /* the default; negative: the field is required */
+  int64_t least;    /* the minimum */
+} cr_window_field;
+
+/* Reads one field for `axes` spatial axes. Errors: CREMA_E_ARGUMENT, CREMA_E_RANGE for a value
+ * below the minimum or above INT32_MAX. */
+crema_status cr_layer_read_extents(const cr_layer *layer, const cr_window_field *field, int axes,
+                                   int64_t *out) CREMA_MUST_USE;
+
+/* Reads kernel, stride, pad and dilation for `axes` spatial axes. Stride and dilation default to 1,
+ * pad to 0. Errors: CREMA_E_ARGUMENT, CREMA_E_RANGE for a kernel, stride or dilation of 0,
  * CREMA_E_UNSUPPORTED beyond CR_MAX_SPATIAL axes. */
 crema_status cr_layer_read_window(const cr_layer *layer, const Caffe__ConvolutionParameter *param,
                                   int axes, cr_window *out) CREMA_MUST_USE;
