@@ -7,6 +7,11 @@
 #include "core/log.h"
 #include "proto/upgrade.h"
 
+/* Entries of input_dim for one input: 4, or 5 in nets of C3D. */
+static size_t dims_of_input(const Caffe__NetParameter *net) {
+  return net->n_input_dim == 5 * net->n_input ? 5 : 4;
+}
+
 static crema_status check_inputs(const Caffe__NetParameter *net) {
   if (net->n_input_shape > 0) {
     if (net->n_input_shape >= net->n_input) return CREMA_OK;
@@ -24,9 +29,10 @@ static crema_status copy_shape(const Caffe__NetParameter *net, size_t index,
   if (net->n_input_shape > 0) return cr_message_copy(&net->input_shape[index]->base, out);
   CR_TRY(cr_message_new(&caffe__blob_shape__descriptor, out));
   Caffe__BlobShape *shape = (Caffe__BlobShape *)*out;
-  CR_TRY(cr_field_reserve(*out, &shape->base.descriptor->fields[0], 4));
-  for (; shape->n_dim < 4; ++shape->n_dim) {
-    shape->dim[shape->n_dim] = net->input_dim[4 * index + shape->n_dim];
+  const size_t dims = dims_of_input(net);
+  CR_TRY(cr_field_reserve(*out, &shape->base.descriptor->fields[0], dims));
+  for (; shape->n_dim < dims; ++shape->n_dim) {
+    shape->dim[shape->n_dim] = net->input_dim[dims * index + shape->n_dim];
   }
   return CREMA_OK;
 }
@@ -133,6 +139,8 @@ static const struct {
     {cr_upgrade_v1_needed, NULL, cr_upgrade_v1, "layers of the second format (V1LayerParameter)"},
     {has_inputs, NULL, upgrade_inputs, "\"input\" fields to an Input layer"},
     {NULL, cr_upgrade_names_needed, cr_upgrade_names, "names of other forks"},
+    {NULL, cr_upgrade_volumes_needed, cr_upgrade_volumes,
+     "layers over three axes of C3D and video-caffe to Convolution, Deconvolution and Pooling"},
     {cr_upgrade_fused_needed, NULL, cr_upgrade_fused,
      "relu and scale_train of layers to separate layers"},
     {NULL, cr_upgrade_segnet_needed, cr_upgrade_segnet,

@@ -62,7 +62,18 @@ bool cr_upgrade_fused_needed(const Caffe__NetParameter *net);
 crema_status cr_upgrade_names(cr_upgrade *upgrade) CREMA_MUST_USE;
 bool cr_upgrade_names_needed(const Caffe__LayerParameter *layer);
 
+/* Three spatial axes: Convolution3D, Deconvolution3D and Pooling3D of C3D and NdConvolution and
+ * NdPooling of video-caffe become Convolution, Deconvolution and Pooling. Their kernel_depth,
+ * temporal_stride and temporal_pad, or kernel_shape, stride_shape and pad_shape, become kernel_size,
+ * stride and pad. Errors: CREMA_E_PARSE when both names of a field are given, CREMA_E_ARGUMENT for a
+ * missing kernel_depth, CREMA_E_RANGE for extents that do not fit. */
+crema_status cr_upgrade_volumes(cr_upgrade *upgrade) CREMA_MUST_USE;
+bool cr_upgrade_volumes_needed(const Caffe__LayerParameter *layer);
+
 /* Tools of these steps (upgrade_fields.c): */
+
+/* Fails with CREMA_E_PARSE: two names of one field are given. */
+crema_status cr_upgrade_twice(const char *one, const char *preferred) CREMA_MUST_USE;
 
 /* A new string of `text` and `suffix`; does not free the old value of *slot. */
 crema_status cr_upgrade_text(char **slot, const char *text, const char *suffix) CREMA_MUST_USE;

@@ -4,6 +4,11 @@
 #include "core/fail.h"
 #include "proto/upgrade.h"
 
+crema_status cr_upgrade_twice(const char *one, const char *preferred) {
+  return cr_fail(CREMA_E_PARSE, "both \"%s\" and \"%s\" are given; use \"%s\"", one, preferred,
+                 preferred);
+}
+
 crema_status cr_upgrade_text(char **slot, const char *text, const char *suffix) {
   const size_t length = strlen(text), size = length + strlen(suffix) + 1;
   char *made = cr_proto_alloc(size);

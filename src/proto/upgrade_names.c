@@ -39,15 +39,11 @@ bool cr_upgrade_names_needed(const Caffe__LayerParameter *layer) {
          type_of_loss(layer) != NULL;
 }
 
-static crema_status twice(const char *one, const char *other) {
-  return cr_fail(CREMA_E_PARSE, "both \"%s\" and \"%s\" are given; use \"%s\"", one, other, other);
-}
-
 static crema_status rename_hole(Caffe__ConvolutionParameter *conv) {
   if (!has_hole(conv)) return CREMA_OK;
   const uint32_t rows = conv->has_hole_h ? conv->hole_h : conv->hole;
   const uint32_t columns = conv->has_hole_w ? conv->hole_w : conv->hole;
-  if (conv->n_dilation > 0) return twice("hole", "dilation");
+  if (conv->n_dilation > 0) return cr_upgrade_twice("hole", "dilation");
   CR_TRY(cr_message_reserve(&conv->base, "dilation", 2));
   conv->dilation[conv->n_dilation++] = rows;
   if (columns != rows) conv->dilation[conv->n_dilation++] = columns;
@@ -59,7 +55,8 @@ static crema_status rename_hole(Caffe__ConvolutionParameter *conv) {
 
 static crema_status rename_crop(Caffe__TransformationParameter *transform) {
   if (!has_crop(transform)) return CREMA_OK;
-  if (transform->has_crop_h || transform->has_crop_w) return twice("crop_height", "crop_h");
+  if (transform->has_crop_h || transform->has_crop_w)
+    return cr_upgrade_twice("crop_height", "crop_h");
   if (!transform->has_crop_height || !transform->has_crop_width || transform->has_crop_size) {
     return cr_fail(CREMA_E_PARSE, "crop_height and crop_width belong together, without crop_size");
   }
@@ -74,7 +71,7 @@ static crema_status rename_crop(Caffe__TransformationParameter *transform) {
 static crema_status rename_label(Caffe__ImageDataParameter *image) {
   if (image == NULL || !image->has_has_label) return CREMA_OK;
   if (!image->has_label) {
-    if (image->has_label_type) return twice("has_label", "label_type");
+    if (image->has_label_type) return cr_upgrade_twice("has_label", "label_type");
     image->has_label_type = 1;
     image->label_type = CAFFE__IMAGE_DATA_PARAMETER__LABEL_TYPE__NONE;
   }
@@ -88,7 +85,7 @@ static crema_status rename_all(Caffe__LayerParameter *layer) {
   CR_TRY(rename_crop(layer->transform_param));
   CR_TRY(rename_label(layer->image_data_param));
   if (layer->selu_dropout_param != NULL && layer->dropout_param != NULL) {
-    return twice("selu_dropout_param", "dropout_param");
+    return cr_upgrade_twice("selu_dropout_param", "dropout_param");
   }
   CR_TRY(cr_message_move(&layer->base, "selu_dropout_param", &layer->base, "dropout_param"));
   return type == NULL ? CREMA_OK : cr_upgrade_set_type(layer, type);

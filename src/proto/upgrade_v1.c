@@ -18,9 +18,11 @@ static const char *const type_names[] = {
     LAYER_TYPE(CONCAT) = "Concat",
     LAYER_TYPE(CONTRASTIVE_LOSS) = "ContrastiveLoss",
     LAYER_TYPE(CONVOLUTION) = "Convolution",
+    LAYER_TYPE(CONVOLUTION3D) = "Convolution3D",
     LAYER_TYPE(CROP) = "Crop",
     LAYER_TYPE(DATA) = "Data",
     LAYER_TYPE(DECONVOLUTION) = "Deconvolution",
+    LAYER_TYPE(DECONVOLUTION3D) = "Deconvolution3D",
     LAYER_TYPE(DENSE_CRF) = "DenseCRF",
     LAYER_TYPE(DROPOUT) = "Dropout",
     LAYER_TYPE(DUMMY_DATA) = "DummyData",
@@ -45,6 +47,7 @@ static const char *const type_names[] = {
     LAYER_TYPE(MVN) = "MVN",
     LAYER_TYPE(PADDING) = "Interp",
     LAYER_TYPE(POOLING) = "Pooling",
+    LAYER_TYPE(POOLING3D) = "Pooling3D",
     LAYER_TYPE(POWER) = "Power",
     LAYER_TYPE(RELU) = "ReLU",
     LAYER_TYPE(SEG_ACCURACY) = "SegAccuracy",
@@ -57,6 +60,7 @@ static const char *const type_names[] = {
     LAYER_TYPE(SPLIT) = "Split",
     LAYER_TYPE(TANH) = "TanH",
     LAYER_TYPE(THRESHOLD) = "Threshold",
+    LAYER_TYPE(VIDEO_DATA) = "VideoData",
     LAYER_TYPE(WINDOW_DATA) = "WindowData",
 };
 

@@ -308,6 +308,76 @@ TEST(ceil_mode_of_pooling) {
             "layer \"p\": both \"ceil_mode\" and \"round_mode\" are given; use \"round_mode\"");
 }
 
+TEST(volumes_of_c3d) {
+  net_becomes(
+      "input: 'x' input_dim: [1, 2, 4, 6, 8] layers { name: 'c' type: CONVOLUTION3D "
+      "convolution_param { num_output: 3 kernel_size: 3 kernel_depth: 5 pad: 1 temporal_pad: 2 "
+      "filter_group: 2 } } layers { type: POOLING3D pooling_param { kernel_size: 2 kernel_depth: 1 "
+      "stride: 2 } } layers { type: DECONVOLUTION3D convolution_param { kernel_size: 2 "
+      "kernel_depth: 4 temporal_stride: 3 } }",
+      "layer {\n  name: \"input\"\n  type: \"Input\"\n  top: \"x\"\n  input_param {\n"
+      "    shape {\n      dim: 1\n      dim: 2\n      dim: 4\n      dim: 6\n      dim: 8\n"
+      "    }\n  }\n}\n"
+      "layer {\n  name: \"c\"\n  type: \"Convolution\"\n  convolution_param {\n"
+      "    num_output: 3\n    pad: 2\n    pad: 1\n    pad: 1\n    kernel_size: 5\n"
+      "    kernel_size: 3\n    kernel_size: 3\n    stride: 1\n    stride: 1\n    stride: 1\n"
+      "  }\n}\n"
+      "layer {\n  type: \"Pooling\"\n  pooling_param {\n    pad_3d: 0\n    pad_3d: 0\n"
+      "    pad_3d: 0\n    kernel_size_3d: 1\n    kernel_size_3d: 2\n    kernel_size_3d: 2\n"
+      "    stride_3d: 1\n    stride_3d: 2\n    stride_3d: 2\n  }\n}\n"
+      "layer {\n  type: \"Deconvolution\"\n  convolution_param {\n    pad: 0\n    pad: 0\n"
+      "    pad: 0\n    kernel_size: 4\n    kernel_size: 2\n    kernel_size: 2\n    stride: 3\n"
+      "    stride: 1\n    stride: 1\n  }\n}\n",
+      true);
+  net_becomes(
+      "layer { type: 'Pooling3D' pooling3d_param { pool: AVE kernel_size: 2 kernel_depth: 1 "
+      "temporal_stride: 2 } }",
+      "layer {\n  type: \"Pooling\"\n  pooling_param {\n    pool: AVE\n    pad_3d: 0\n"
+      "    pad_3d: 0\n    pad_3d: 0\n    kernel_size_3d: 1\n    kernel_size_3d: 2\n"
+      "    kernel_size_3d: 2\n    stride_3d: 2\n    stride_3d: 1\n    stride_3d: 1\n"
+      "  }\n}\n",
+      true);
+  net_fails("layer { name: 'c' type: 'Convolution3D' convolution3d_param { kernel_size: 3 } }",
+            CREMA_E_ARGUMENT, "layer \"c\": kernel_depth is required");
+  net_fails("layer { name: 'p' type: 'Pooling3D' pooling_param {} pooling3d_param {} }",
+            CREMA_E_PARSE,
+            "layer \"p\": both \"pooling3d_param\" and \"pooling_param\" are given; "
+            "use \"pooling_param\"");
+  net_fails("layer { name: 'c' convolution_param { kernel_size: [3, 2] kernel_depth: 1 } }",
+            CREMA_E_PARSE,
+            "layer \"c\": with kernel_depth, kernel_size takes one value, for height and width");
+  net_fails("layer { name: 'p' pooling_param { kernel_size: [3, 2] kernel_depth: 1 } }",
+            CREMA_E_PARSE,
+            "layer \"p\": with kernel_depth, kernel_size takes one value, for height and width");
+  net_fails("input: 'x' input_dim: [1, 2, 3]", CREMA_E_SHAPE,
+            "the net has 1 \"input\" but 3 \"input_dim\"; 4 each are needed");
+}
+
+TEST(volumes_of_video_caffe) {
+  net_becomes(
+      "layer { type: 'NdConvolution' convolution_param { kernel_shape { dim: 3 dim: 2 dim: 1 "
+      "} stride_shape { dim: 1 dim: 2 dim: 2 } pad_shape { dim: 1 dim: 0 dim: 0 } } } "
+      "layer { type: 'NdPooling' pooling_param { kernel_shape { dim: 1 dim: 2 dim: 2 } } }",
+      "layer {\n  type: \"Convolution\"\n  convolution_param {\n    pad: 1\n    pad: 0\n"
+      "    pad: 0\n    kernel_size: 3\n    kernel_size: 2\n    kernel_size: 1\n"
+      "    stride: 1\n    stride: 2\n    stride: 2\n  }\n}\n"
+      "layer {\n  type: \"Pooling\"\n  pooling_param {\n    kernel_size_3d: 1\n"
+      "    kernel_size_3d: 2\n    kernel_size_3d: 2\n  }\n}\n",
+      true);
+  net_fails(
+      "layer { name: 'c' type: 'NdConvolution' convolution_param { kernel_size: 2 "
+      "kernel_shape { dim: 3 } } }",
+      CREMA_E_PARSE,
+      "layer \"c\": both \"kernel_size\" and \"kernel_shape\" are given; use "
+      "\"kernel_shape\"");
+  net_fails("layer { name: 'p' type: 'NdPooling' pooling_param { kernel_shape { dim: -1 } } }",
+            CREMA_E_RANGE, "layer \"p\": an entry of kernel_size_3d is -1");
+  net_fails(
+      "layer { name: 'p' pooling_param { kernel_depth: 1 kernel_shape { dim: 1 } } }",
+      CREMA_E_PARSE,
+      "layer \"p\": both \"kernel_depth\" and \"kernel_shape\" are given; use \"kernel_shape\"");
+}
+
 /* DeepLab's first version, and FCN's. */
 TEST(segmentation_of_the_second_format) {
   net_becomes(
