@@ -7,7 +7,8 @@
  * gradient. Parameters: 0 sum of means (C), 1 sum of variances (C), 2 the weight of both sums (1).
  * Fields: batch_norm_param.
  * Caffe: the same, except for the tops of statistics, which SegNet's BN has. Of the NVIDIA dialect,
- * a layer with scale_bias becomes a BatchNorm and a Scale.
+ * a layer with scale_bias becomes a BatchNorm and a Scale. initial_variance is crema's; a frozen BN
+ * of PSPNet has 1.
  * Example, x 4 3 5 5:
  *   layer { name: "norm" type: "BatchNorm" bottom: "x" top: "y" batch_norm_param { eps: 0.001 } }
  *
@@ -32,6 +33,20 @@ typedef struct bn_state {
 
 static int64_t channels_of(const crema_shape *shape) {
   return shape->axes < 2 ? 1 : shape->dim[1];
+}
+
+/* The running statistics. A variance at the start counts like a batch of weight 1. */
+static crema_status add_statistics_params(cr_layer *layer, const Caffe__BatchNormParameter *param) {
+  const bn_state *s = layer->state;
+  const crema_shape sums = cr_shape_1(s->channels), one = cr_shape_1(1);
+  const Caffe__FillerParameter variance = CR_CONSTANT_FILLER(param->initial_variance);
+  const Caffe__FillerParameter weight = CR_CONSTANT_FILLER(param->initial_variance > 0 ? 1 : 0);
+  CR_TRY(cr_layer_set_params(layer, 3));
+  CR_TRY(cr_layer_add_param(layer, 0, &sums, NULL));
+  CR_TRY(cr_layer_add_param(layer, 1, &sums, &variance));
+  CR_TRY(cr_layer_add_param(layer, 2, &one, &weight));
+  for (int i = 0; i < 3; ++i) layer->param_propagate_down[i] = false;
+  return CREMA_OK;
 }
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -63,12 +78,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   s->eps = param->eps;
   s->fraction = param->moving_average_fraction;
   s->channels = channels_of(&bottom[0]->shape);
-  crema_shape sums = cr_shape_1(s->channels), weight = cr_shape_1(1);
-  CR_TRY(cr_layer_set_params(layer, 3));
-  CR_TRY(cr_layer_add_param(layer, 0, &sums, NULL));
-  CR_TRY(cr_layer_add_param(layer, 1, &sums, NULL));
-  CR_TRY(cr_layer_add_param(layer, 2, &weight, NULL));
-  for (int i = 0; i < 3; ++i) layer->param_propagate_down[i] = false;
+  CR_TRY(add_statistics_params(layer, param));
   CR_TRY(cr_layer_tensor(layer, &s->mean, cr_layer_arithmetic(layer), s->channels));
   CR_TRY(cr_layer_tensor(layer, &s->variance, cr_layer_arithmetic(layer), s->channels));
   CR_TRY(cr_layer_tensor(layer, &s->one, cr_layer_arithmetic(layer), 1));

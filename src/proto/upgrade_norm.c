@@ -180,7 +180,10 @@ static crema_status convert_bn_param(Caffe__LayerParameter *layer) {
   norm->moving_average_fraction = bn != NULL ? bn->momentum : unset.momentum;
   norm->eps = bn != NULL ? bn->eps : unset.eps;
   if (bn == NULL) return CREMA_OK;
-  if (bn->frozen) norm->has_use_global_stats = norm->use_global_stats = 1;
+  if (bn->frozen) {
+    norm->has_use_global_stats = norm->use_global_stats = norm->has_initial_variance = 1;
+    norm->initial_variance = 1;
+  }
   CR_TRY(cr_message_move(&bn->base, "slope_filler", &norm->base, "scale_filler"));
   return cr_message_move(&bn->base, "bias_filler", &norm->base, "bias_filler");
 }

@@ -14,6 +14,7 @@ static const char *const type_names[] = {
     LAYER_TYPE(ABSVAL) = "AbsVal",
     LAYER_TYPE(ACCURACY) = "Accuracy",
     LAYER_TYPE(ARGMAX) = "ArgMax",
+    LAYER_TYPE(BN) = "BN",
     LAYER_TYPE(BNLL) = "BNLL",
     LAYER_TYPE(CONCAT) = "Concat",
     LAYER_TYPE(CONTRASTIVE_LOSS) = "ContrastiveLoss",
@@ -61,6 +62,7 @@ static const char *const type_names[] = {
     LAYER_TYPE(TANH) = "TanH",
     LAYER_TYPE(THRESHOLD) = "Threshold",
     LAYER_TYPE(VIDEO_DATA) = "VideoData",
+    LAYER_TYPE(UNPOOLING) = "Unpooling",
     LAYER_TYPE(WINDOW_DATA) = "WindowData",
 };
 

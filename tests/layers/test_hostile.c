@@ -90,6 +90,11 @@ static const struct {
     {"LabelsequenceAccuracy", "labelsequence_accuracy_param"},
     {"TripletLoss", "triplet_loss_param"},
     {"WeightedSoftmaxWithLoss", "softmax_param"},
+    {"Transpose", "transpose_param"},
+    {"ContinuationIndicator", "continuation_indicator_param"},
+    {"GradientScaler", "gradient_scaler_param"},
+    {"GroupNorm", "group_norm_param"},
+    {"Unpooling", "unpooling_param"},
 };
 
 static uint32_t random_state;

@@ -46,7 +46,7 @@ CASES = [
     ("Axpy", "", [(2, 3), (2, 3, 2, 4), (2, 3, 2, 4)], [], lambda a, x, y: a[:, :, None, None] * x + y),
     ("Clip", "clip_param { min: -0.5 max: 0.75 }", [(2, 3, 5)], [], lambda x: F.hardtanh(x, -0.5, 0.75)),
     ("ConvolutionDepthwise", "convolution_param { num_output: 6 kernel_size: 3 stride: 2 pad: 1 }", [(2, 3, 6, 5)],
-     [(6, 1, 3, 3), (6,)], lambda x, w, b: F.conv2d(x, w, b, 2, 1, 1, 3)),
+     [(3, 1, 3, 3), (3,)], lambda x, w, b: F.conv2d(x, w, b, 2, 1, 1, 3)),
     ("DepthwiseConvolution", "convolution_param { num_output: 4 group: 4 kernel_size: 3 dilation: 2 pad: 2 }",
      [(2, 4, 6, 5)], [(4, 1, 3, 3), (4,)], lambda x, w, b: F.conv2d(x, w, b, 1, 2, 2, 4)),
     ("Interp", "interp_param { height: 7 width: 9 }", [(2, 2, 4, 5)], [], interp(7, 9)),
@@ -93,6 +93,15 @@ CASES = [
      lambda x: F.local_response_norm(x, 3, 0.7, 0.75, 2.0)),
     ("BatchNorm", "batch_norm_param { eps: 0.1 }", [(2, 3, 2, 3, 2)], [(3,), (3,), (1,)],
      lambda x, *statistics: F.batch_norm(x, None, None, training=True, eps=0.1) + sum(0 * v.sum() for v in statistics)),
+    ("Transpose", "transpose_param { dim: 2 dim: 0 dim: 1 }", [(2, 3, 4)], [], lambda x: x.permute(2, 0, 1)),
+    ("GroupNorm", "group_norm_param { group_num: 3 }", [(2, 6, 2, 4)], [], lambda x: F.group_norm(x, 3)),
+    ("GroupNorm", "group_norm_param { group: 2 eps: 0.5 }", [(2, 4, 5)], [(1, 4, 1, 1), (1, 4, 1, 1)],
+     lambda x, w, b: F.group_norm(x, 2, w.reshape(-1), b.reshape(-1), 0.5)),
+    ("Unpooling", "unpooling_param { kernel_size: 2 stride: 2 unpool_size: 4 }", [(1, 3, 2, 2), MASK], [], unpool),
+    ("Unpooling", "unpooling_param { unpool: TILE kernel_size: 3 stride: 3 unpool_h: 9 unpool_w: 6 }", [(2, 2, 3, 2)],
+     [], lambda x: F.interpolate(x, scale_factor=3)),
+    ("Unpooling", "unpooling_param { unpool: AVE kernel_size: 3 stride: 2 unpool_size: 7 }", [(1, 2, 3, 3)], [],
+     lambda x: F.conv_transpose2d(x, torch.full((2, 1, 3, 3), 1 / 9).double(), stride=2, groups=2)),
 ]
 
 

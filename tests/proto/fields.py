@@ -64,6 +64,9 @@ REFUSED = {
     "ResizeParameter.width_scale": transform("resize_param { height: 4 width: 4 width_scale: 8 }"),
     "SoftmaxLossParameter.weight_source":
         'input: "x" input_dim: [1, 2, 6, 6] layers { name: "op" type: SOFTMAX_LOSS bottom: "x" softmaxloss_param { weight_source: "w" } }',
+    "UnpoolingParameter.pad": layer("Unpooling", "unpooling_param { kernel_size: 2 pad: 1 }"),
+    "UnpoolingParameter.pad_h": layer("Unpooling", "unpooling_param { kernel_size: 2 pad_h: 1 pad_w: 0 }"),
+    "UnpoolingParameter.pad_w": layer("Unpooling", "unpooling_param { kernel_size: 2 pad_h: 0 pad_w: 1 }"),
     "TransformationParameter.flow": transform("flow: true"),
     "TransformationParameter.horizontal_stretch_lower": transform("horizontal_stretch_lower: 0.5"),
     "TransformationParameter.horizontal_stretch_upper": transform("horizontal_stretch_upper: 2"),

@@ -221,7 +221,7 @@ TEST(bn) {
       "  param {\n    lr_mult: 0\n    decay_mult: 0\n  }\n  param {\n    lr_mult: 0\n"
       "    decay_mult: 0\n  }\n  param {\n    lr_mult: 0\n    decay_mult: 0\n  }\n"
       "  batch_norm_param {\n    use_global_stats: true\n    moving_average_fraction: 0.9\n"
-      "    eps: 1e-05\n  }\n}\n"
+      "    eps: 1e-05\n    initial_variance: 1\n  }\n}\n"
       "layer {\n  name: \"b/scale_bias\"\n  type: \"Scale\"\n  bottom: \"x\"\n  top: \"x\"\n"
       "  param {\n    lr_mult: 0\n    decay_mult: 0\n  }\n  param {\n    lr_mult: 0\n"
       "    decay_mult: 0\n  }\n  scale_param {\n    bias_term: true\n  }\n}\n",

@@ -9,8 +9,8 @@
 static crema_status read_channels(cr_layer *layer, const Caffe__ConvolutionParameter *param,
                                   const crema_shape *from, cr_layer_conv *c) {
   c->channels = from->dim[c->axis];
-  c->outputs = param->num_output;
-  c->group = c->group_per_channel ? c->channels : param->group;
+  c->outputs = c->depthwise ? c->channels : param->num_output;
+  c->group = c->depthwise ? c->channels : param->group;
   c->bias = param->bias_term;
   if (c->group == 0) return cr_layer_fail(layer, CREMA_E_RANGE, "group is 0, must be 1 or more");
   if (c->channels == 0) {
@@ -31,7 +31,7 @@ static crema_status read_channels(cr_layer *layer, const Caffe__ConvolutionParam
 static crema_status read_param(cr_layer *layer, crema_blob *const *bottom, cr_layer_conv *conv) {
   const Caffe__ConvolutionParameter *param = layer->param->convolution_param;
   const crema_shape *from = &bottom[0]->shape;
-  if (param == NULL || param->num_output == 0) {
+  if (param == NULL || (param->num_output == 0 && !conv->depthwise)) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT,
                          "convolution_param needs a num_output of 1 or more");
   }

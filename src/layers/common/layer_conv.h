@@ -17,8 +17,9 @@ typedef struct cr_layer_conv {
   int64_t channels, outputs, group;
   bool bias;
   cr_window window;
-  bool group_per_channel; /* overrides `group` of convolution_param; set before setup */
-  bool transposed;        /* forward is the gradient of a convolution and vice versa */
+  bool depthwise;  /* one group and one output per channel, whatever convolution_param says; set
+                      before setup */
+  bool transposed; /* forward is the gradient of a convolution and vice versa */
   cr_conv_extent *extent;
   cr_layer_op forward, backward_data;
   cr_layer_rounded rounded;

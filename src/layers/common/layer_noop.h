@@ -11,6 +11,8 @@ cr_layer_forward_fn cr_layer_noop_forward;
 cr_layer_backward_fn cr_layer_noop_backward;
 /* For uses_bottom and persistent: whichever it is. */
 bool cr_layer_always(const cr_layer *layer, int blob);
+/* For noop_in_test: always. */
+bool cr_layer_passes_in_test(const Caffe__LayerParameter *param);
 /* For carries_integers: always. */
 bool cr_layer_carries(const cr_layer *layer, const crema_shape *top);
 
