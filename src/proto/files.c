@@ -5,6 +5,7 @@
 
 #include "core/fail.h"
 #include "core/file.h"
+#include "core/file_kind.h"
 #include "core/log.h"
 #include "proto/field.h"
 #include "proto/wire_format.h"
@@ -21,12 +22,17 @@ static bool holds_only_unknown(const ProtobufCMessage *message) {
   return true;
 }
 
-/* The kind of message that the bytes of a model or a solver state begin like; NULL: neither. A
- * NetParameter begins with its name or a layer of either format, a SolverState with its iteration.
- */
+/* The kind of message that the bytes of a model, a solver state or a blob begin like; NULL: none. A
+ * NetParameter begins with its name or a layer of either format, a SolverState with its iteration,
+ * a BlobProto of a mean image with its four extents. */
 static const ProtobufCMessageDescriptor *guess_message(const uint8_t *bytes, size_t size) {
   if (size < 2) return NULL;
-  if (bytes[0] == 0x08) return &caffe__solver_state__descriptor;
+  if (bytes[0] == 0x08) {
+    size_t next = 1;
+    while (next < size && bytes[next] >= 0x80) ++next;
+    const bool blob = next + 1 < size && bytes[next + 1] == 0x10;
+    return blob ? &caffe__blob_proto__descriptor : &caffe__solver_state__descriptor;
+  }
   const bool net = bytes[0] == 0x0A || bytes[0] == 0x12 || (bytes[0] == 0xA2 && bytes[1] == 0x06);
   return net ? &caffe__net_parameter__descriptor : NULL;
 }
@@ -37,9 +43,10 @@ static const char *name_of(const ProtobufCMessageDescriptor *type) {
   return type == &caffe__blob_proto__descriptor ? "a blob (.binaryproto)" : type->short_name;
 }
 
-/* Whether the first field of such a message distinguishes it from the other kind. */
-static bool is_model_or_state(const ProtobufCMessageDescriptor *type) {
-  return type == &caffe__net_parameter__descriptor || type == &caffe__solver_state__descriptor;
+/* Whether the first fields of such a message distinguish it from the other kinds. */
+static bool is_distinct(const ProtobufCMessageDescriptor *type) {
+  return type == &caffe__net_parameter__descriptor || type == &caffe__solver_state__descriptor ||
+         type == &caffe__blob_proto__descriptor;
 }
 
 static bool is_text(const uint8_t *bytes, size_t size) {
@@ -54,13 +61,25 @@ static bool is_text(const uint8_t *bytes, size_t size) {
 static const char *guess_format(const ProtobufCMessageDescriptor *type,
                                 const cr_wire_input *input) {
   static const char hdf5[] = "\x89HDF\r\n\x1a\n";
-  size_t look = input->size < 64 ? input->size : 64;
+  const size_t look = input->size < CR_FILE_KIND_BYTES ? input->size : CR_FILE_KIND_BYTES;
   if (input->load != NULL && input->load(input->user, 0, look) != CREMA_OK) return NULL;
+  const char *kind = cr_file_kind(input->bytes, look);
+  if (kind != NULL) return kind;
   if (look >= 8 && memcmp(input->bytes, hdf5, 8) == 0) return "HDF5";
-  if (is_text(input->bytes, look)) return "text";
+  if (is_text(input->bytes, look < 64 ? look : 64)) return "text";
   const ProtobufCMessageDescriptor *guess = guess_message(input->bytes, look);
-  if (guess == NULL || guess == type || !is_model_or_state(type)) return NULL;
+  if (guess == NULL || guess == type || !is_distinct(type)) return NULL;
   return name_of(guess);
+}
+
+/* Whether a message with unknown fields begins like one of another kind: the extents of a mean
+ * image are sizes of inputs in a net. */
+static bool is_another(const ProtobufCMessage *message, const cr_wire_input *input) {
+  const size_t look = input->size < 16 ? input->size : 16;
+  if (message->n_unknown_fields == 0 || !is_distinct(message->descriptor)) return false;
+  if (input->load != NULL && input->load(input->user, 0, look) != CREMA_OK) return false;
+  const ProtobufCMessageDescriptor *guess = guess_message(input->bytes, look);
+  return guess != NULL && guess != message->descriptor;
 }
 
 static crema_status fail_empty(const ProtobufCMessageDescriptor *type, const char *path) {
@@ -80,7 +99,7 @@ crema_status cr_message_parse(const ProtobufCMessageDescriptor *type, const char
   *out = NULL;
   if (input->size == 0) return fail_empty(type, path);
   crema_status status = cr_wire_parse_input(type, input, path, out);
-  if (status == CREMA_OK && holds_only_unknown(*out)) {
+  if (status == CREMA_OK && (holds_only_unknown(*out) || is_another(*out, input))) {
     status = cr_fail(CREMA_E_CORRUPT, "%s: holds no field of a %s", path, type->short_name);
     cr_wire_free(input, *out);
     *out = NULL;
@@ -146,10 +165,17 @@ static crema_status check_text(const char *path, const uint8_t *bytes, size_t si
   if (size >= 2 && bytes[0] + bytes[1] == 0xFE + 0xFF && (bytes[0] == 0xFE || bytes[1] == 0xFE)) {
     return cr_fail_at(CREMA_E_PARSE, &where, "the file is UTF-16; save it as UTF-8");
   }
+  const char *kind = cr_file_kind(bytes, size < CR_FILE_KIND_BYTES ? size : CR_FILE_KIND_BYTES);
+  if (kind != NULL) {
+    return cr_fail_at(CREMA_E_PARSE, &where,
+                      "the file looks like %s; expected a text file (.prototxt)", kind);
+  }
   for (size_t i = 0; i < look; ++i) {
     if (bytes[i] >= 0x20 || (bytes[i] >= '\t' && bytes[i] <= '\r')) continue;
+    const ProtobufCMessageDescriptor *guess = guess_message(bytes, size);
     return cr_fail_at(CREMA_E_PARSE, &where,
-                      "the file is binary; expected a text file (.prototxt)");
+                      "the file is binary%s%s; expected a text file (.prototxt)",
+                      guess == NULL ? "" : " and looks like ", guess == NULL ? "" : name_of(guess));
   }
   return CREMA_OK;
 }

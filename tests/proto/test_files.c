@@ -101,6 +101,10 @@ TEST(foreign_files_are_refused) {
           ": the file looks like HDF5; expected weights (.caffemodel)");
   refused("\x08\x05\x18\x01", 4, CREMA_E_CORRUPT,
           ": the file looks like a solver state (.solverstate); expected weights (.caffemodel)");
+  refused("\x08\x05\x12\x0es_5.caffemodel\x1a\x04\x2a\x02\x18\x00", 24, CREMA_E_CORRUPT,
+          ": the file looks like a solver state (.solverstate); expected weights (.caffemodel)");
+  refused("\x08\x01\x10\x03\x18\x01\x20\x01", 8, CREMA_E_CORRUPT,
+          ": the file looks like a blob (.binaryproto); expected weights (.caffemodel)");
   refused("\xF8\x07\x01", 3, CREMA_E_CORRUPT, ": holds no field of a NetParameter");
   refused("\x12\x04\x28\x05\x12\x00\xA2\x06\x00", 9, CREMA_E_PARSE,
           ": the net has both \"layer\" and \"layers\"; use \"layer\" for all of them");
@@ -114,8 +118,51 @@ static void not_text(const void *bytes, size_t size, const char *why) {
   assert_string_equal(crema_error_text() + strlen(path_of("net.prototxt")), why);
 }
 
+#define LFS "version https://git-lfs.github.com/spec/v1\noid sha256:0f1e2d\nsize 1234567\n"
+
+/* Files of other programs, as weights and as text. */
+TEST(foreign_files_are_named) {
+  static const struct {
+    const char *bytes;
+    size_t size;
+    const char *kind;
+  } files[] = {
+      {LFS, sizeof LFS - 1, "a Git LFS pointer"},
+      {"\n <!DOCTYPE html><title>404</title>", 35, "an HTML page"},
+      {"<HTML><body>", 12, "an HTML page"},
+      {"PK\3\4\0\0\10\10\0\0archive/data.pkl", 26, "a PyTorch file"},
+      {"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", 15, "a PyTorch file"},
+      {"\x80\x04\x95", 3, "a Python pickle"},
+      {"PK\3\4\0\0fc1.npy", 13, "a NumPy archive"},
+      {"PK\3\4\0\0\0\0metadata.json", 21, "a Keras model"},
+      {"\x08\x07\x12\x07pytorch\x1a\x05"
+       "1.9.0:",
+       19, "an ONNX model"},
+      {"\x08\x03\x3a\x02\x12\x00", 6, "an ONNX model"},
+      {"\x1f\x8b\x08\x00", 4, "a gzip archive"},
+      {"\x1c\0\0\0TFL3", 8, "a TensorFlow Lite model"},
+  };
+  for (size_t i = 0; i < sizeof files / sizeof *files; ++i) {
+    Caffe__NetParameter *net = NULL;
+    ProtobufCMessage *message = NULL;
+    char wanted[64];
+    snprintf(wanted, sizeof wanted, "the file looks like %s", files[i].kind);
+    put("a", files[i].bytes, files[i].size);
+    assert_int_equal(cr_net_param_read_binary(path_of("a"), &net), CREMA_E_CORRUPT);
+    assert_error_has(wanted);
+    assert_error_has("expected weights (.caffemodel)");
+    assert_int_equal(cr_message_read_text(NET, path_of("a"), CR_UNKNOWN_ERROR, &message),
+                     CREMA_E_PARSE);
+    assert_error_has(wanted);
+    assert_error_has("expected a text file (.prototxt)");
+  }
+}
+
 TEST(binary_files_are_no_text) {
-  not_text("\x0A\x01n", 3, ": the file is binary; expected a text file (.prototxt)");
+  not_text("\x0A\x01n", 3,
+           ": the file is binary and looks like weights (.caffemodel); expected a text file "
+           "(.prototxt)");
+  not_text("\x01\x01n", 3, ": the file is binary; expected a text file (.prototxt)");
   not_text("\xFF\xFEn\0", 4, ": the file is UTF-16; save it as UTF-8");
   not_text("\xFE\xFF\0n", 4, ": the file is UTF-16; save it as UTF-8");
 }

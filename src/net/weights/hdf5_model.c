@@ -418,10 +418,32 @@ out:
   return status;
 }
 
+/* Fails for a file without /data and names its kind if an object shows it. */
+static crema_status fail_foreign(cr_hdf5_reader *file) {
+  static const struct {
+    const char *path;
+    cr_hdf5_kind kind;
+    const char *text;
+  } foreign[] = {{"/learned_net", CR_HDF5_SET, "a solver state"},
+                 {"/iter", CR_HDF5_SET, "a solver state"},
+                 {"/model_weights", CR_HDF5_GROUP, "a Keras model"},
+                 {"/top_level_model_weights", CR_HDF5_GROUP, "Keras weights"},
+                 {"/_layer_checkpoint_dependencies", CR_HDF5_GROUP, "Keras weights"},
+                 {"/data", CR_HDF5_SET, "data of an HDF5Data layer"}};
+  for (size_t i = 0; i < sizeof foreign / sizeof *foreign; ++i) {
+    bool found;
+    CR_TRY(has(file, foreign[i].path, foreign[i].kind, &found));
+    if (!found) continue;
+    return cr_fail(CREMA_E_CORRUPT, "has no group /data: it looks like %s, not like weights",
+                   foreign[i].text);
+  }
+  return cr_fail(CREMA_E_CORRUPT, "has no group /data: not a model");
+}
+
 static crema_status load_file(crema_net *net, cr_hdf5_reader *file, cr_net_loading *loading) {
   bool is_model;
   CR_TRY(has(file, "/data", CR_HDF5_GROUP, &is_model));
-  if (!is_model) return cr_fail(CREMA_E_CORRUPT, "has no group /data: not a model");
+  if (!is_model) return fail_foreign(file);
   spare_walk walk = {.file = file, .loading = loading};
   crema_status status = cr_buffer_print(&walk.path, "/data");
   if (status == CREMA_OK) status = visit_group(&walk);
