@@ -476,6 +476,7 @@ crema_status cr_net_build_graph(crema_net *net, const cr_net_build_options *opti
   CR_TRY_GOTO(cr_net_warn_of_overwriting(net), out);
   if (!frozen) {
     cr_net_warn_of_losses(net);
+    cr_net_warn_of_transforms(net);
     CR_TRY_GOTO(cr_net_warn_of_crops(net), out);
   }
   cr_net_plan_settling(net);

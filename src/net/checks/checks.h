@@ -25,4 +25,7 @@ void cr_net_warn_of_losses(const crema_net *net);
  * and names that offset. */
 crema_status cr_net_warn_of_crops(const crema_net *net) CREMA_MUST_USE;
 
+/* Warns about transformations in data_param, image_data_param and window_data_param. */
+void cr_net_warn_of_transforms(const crema_net *net);
+
 #endif
