@@ -1,11 +1,11 @@
 /* Layers over three spatial axes of C3D (facebookarchive/C3D) and video-caffe (chuckcho), which
- * have types and fields of their own. */
+ * have their own types and fields. */
 #include <string.h>
 
 #include "core/fail.h"
 #include "proto/upgrade.h"
 
-/* A type of a fork and what it becomes. C3D's first version has its fields in `param`, the second
+/* A type of a fork and the current type for it. C3D's first version has its fields in `param`, the second
  * in `moved`. */
 typedef struct volume_kind {
   const char *type, *becomes, *param, *moved;
