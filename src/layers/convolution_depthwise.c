@@ -3,7 +3,7 @@
  * Formula: as Convolution with group = C and num_output = C, whatever these fields say.
  * Shapes: x (N..., C, S...) -> y (N..., C, S'...), as Convolution. Parameters: 0 weights (C, 1,
  * window), 1 bias (C).
- * Fields: convolution_param, except for group and num_output.
+ * Fields: convolution_param.
  * Caffe: as in the forks that have it, which do not read num_output either.
  * Example, x 2 4 8 8:
  *   layer { name: "conv" type: "ConvolutionDepthwise" bottom: "x" top: "y"

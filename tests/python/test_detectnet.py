@@ -43,9 +43,7 @@ class DetectNet(FolderCase):
         self.assertEqual(len(clustering.group_rectangles([], 1, 0.2)[0]), 0)
 
     def test_net(self):
-        with open("net.prototxt", "w") as file:
-            file.write(NET)
-        net = caffe.Net("net.prototxt", caffe.TEST)
+        net = caffe.Net(self.write("net.prototxt", NET), caffe.TEST)
         # Class 0: an object in two cells, whose sides are relative to their corners, and one in a single cell.
         for name, cells in (("cvg", [(0, 1), (0, 2)]), ("cvg-label", [(0, 1), (0, 2), (1, 0)])):
             for y, x in cells:
@@ -75,10 +73,9 @@ class DetectNet(FolderCase):
         for change, text in ((("0.5, 1", "much, 1"), "gridbox_cvg_threshold is 'much'"),
                              (("64,32,16,2", "64,32"), "image_size_x,image_size_y,stride,num_classes"),
                              (("10, 2'", "10, 3'"), "num_classes is 3, bottom 0 has 2 channels")):
-            with open("net.prototxt", "w") as file:
-                file.write(NET.replace(*change))
+            path = self.write("net.prototxt", NET.replace(*change))
             with self.assertRaisesRegex(Exception, text):
-                caffe.Net("net.prototxt", caffe.TEST)
+                caffe.Net(path, caffe.TEST)
 
     def test_marks(self):
         self.assertEqual(mean_ap.iou([0, 0, 2, 2], [1, 0, 3, 2]), 1 / 3)
