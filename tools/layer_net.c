@@ -200,8 +200,7 @@ static crema_status add_inputs(const cli_layer_net *what, Caffe__NetParameter *p
 crema_status cli_layer_net_create(const cli_layer_net *what, const crema_net_options *options,
                                   crema_net **out) {
   Caffe__NetParameter *param = NULL;
-  CR_TRY(cr_net_param_read_text(
-      what->path, what->warn_unknown_fields ? CR_UNKNOWN_WARN : CR_UNKNOWN_ERROR, &param));
+  CR_TRY(cr_net_param_load(what->path, what->warn_unknown_fields, &param));
   crema_status status = add_inputs(what, param);
   if (status != CREMA_OK) {
     cr_message_free(&param->base);

@@ -149,8 +149,7 @@ static crema_status open_net(const cli_view_flags *flags, crema_net_options *opt
   options->stages = (const char *const *)stages.item;
   options->stage_count = stages.count;
   if (status == CREMA_OK) {
-    status = cr_net_param_read_text(
-        flags->model, flags->warn_unknown_fields ? CR_UNKNOWN_WARN : CR_UNKNOWN_ERROR, &param);
+    status = cr_net_param_load(flags->model, flags->warn_unknown_fields, &param);
   }
   if (status == CREMA_OK) {
     status = set_inputs(param, flags->input);

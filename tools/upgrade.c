@@ -2,7 +2,7 @@
  * upgrade_net_proto_binary, upgrade_solver_proto_text. */
 #include "cli.h"
 #include "core/log.h"
-#include "proto/proto.h"
+#include "net/net.h"
 
 typedef crema_status (*write_fn)(const ProtobufCMessage *message, const char *path);
 
@@ -48,8 +48,8 @@ int crema_cmd_upgrade_net_proto_text(int argc, char **argv) {
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
   cr_unknown_fields unknown = warn_unknown_fields ? CR_UNKNOWN_WARN : CR_UNKNOWN_ERROR;
   ProtobufCMessage *message;
-  if (cr_message_read_text(&caffe__net_parameter__descriptor, argv[1], unknown, &message) !=
-      CREMA_OK) {
+  if (cr_net_blame_type(cr_message_read_text(&caffe__net_parameter__descriptor, argv[1], unknown,
+                                             &message)) != CREMA_OK) {
     return cli_fail();
   }
   return finish_net(message, argv, cr_message_write_text);
@@ -98,8 +98,8 @@ int crema_cmd_upgrade_solver_proto_text(int argc, char **argv) {
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
   cr_unknown_fields unknown = warn_unknown_fields ? CR_UNKNOWN_WARN : CR_UNKNOWN_ERROR;
   ProtobufCMessage *message;
-  if (cr_message_read_text(&caffe__solver_parameter__descriptor, argv[1], unknown, &message) !=
-      CREMA_OK) {
+  if (cr_net_blame_type(cr_message_read_text(&caffe__solver_parameter__descriptor, argv[1], unknown,
+                                             &message)) != CREMA_OK) {
     return cli_fail();
   }
   crema_status status = cr_solver_param_upgrade((Caffe__SolverParameter *)message, argv[1]);

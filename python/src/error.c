@@ -65,8 +65,8 @@ crema_status py_error_keep(py_guard *guard) {
 static void add_place(void) {
   char text[600];
   PyObject *type = NULL, *value = NULL, *trace = NULL;
-  if (crema_error_layer()[0] == '\0') return;
   const char *file = crema_error_file();
+  if (crema_error_layer()[0] == '\0' && crema_error_line() == 0) return;
   if (file[0] == '\0') {
     snprintf(text, sizeof text, "layer '%.100s'", crema_error_layer());
   } else {

@@ -173,6 +173,19 @@ crema_status cr_fail_where(crema_status code, const cr_where *where) {
   return code;
 }
 
+crema_status cr_fail_instead(crema_status code, const char *text) {
+  copy_name(current.text, sizeof current.text, text);
+  return code;
+}
+
+bool cr_error_in_layer(void) {
+  return current.has_layer;
+}
+
+const char *cr_error_type(void) {
+  return current.type;
+}
+
 const char *cr_error_field(void) {
   return current.field;
 }

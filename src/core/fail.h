@@ -41,6 +41,16 @@ crema_status cr_fail_more(crema_status code, const char *fmt, ...) CREMA_PRINTF(
  * CREMA_OK. */
 crema_status cr_fail_where(crema_status code, const cr_where *where);
 
+/* Replaces the text of the failure being passed on, whose place stays, and returns `code`. */
+crema_status cr_fail_instead(crema_status code, const char *text);
+
+/* Whether the calling thread's failure is in a layer, which may have no name. */
+bool cr_error_in_layer(void);
+
+/* The type of the layer that the calling thread's failure is in; "" when it names none. Valid until
+ * the next failure. */
+const char *cr_error_type(void);
+
 /* The field that the calling thread's failure is blamed on; "" when it names none. Valid until the
  * next failure. */
 const char *cr_error_field(void);

@@ -151,10 +151,6 @@ static crema_status finish(crema_model *model, crema_status read, crema_model **
   return status;
 }
 
-static cr_unknown_fields unknown_fields(const crema_model *model) {
-  return model->options.warn_unknown_fields ? CR_UNKNOWN_WARN : CR_UNKNOWN_ERROR;
-}
-
 crema_status crema_model_load(const char *net, const char *weights,
                               const crema_model_options *options, crema_model **out) {
   CR_REQUIRE(net);
@@ -163,22 +159,12 @@ crema_status crema_model_load(const char *net, const char *weights,
   CR_TRY(create(options, &model));
   crema_status status = set_weights(model, weights);
   if (status == CREMA_OK) {
-    status = cr_net_param_read_text(net, unknown_fields(model), &model->source);
+    status = cr_net_param_load(net, model->options.warn_unknown_fields, &model->source);
   }
   if (status == CREMA_OK && (model->path = strdup(net)) == NULL) {
     status = cr_fail_memory(strlen(net) + 1, "a path");
   }
   return finish(model, status, out);
-}
-
-static crema_status read_text(crema_model *model, const char *text, size_t size) {
-  ProtobufCMessage *message = NULL;
-  CR_TRY(cr_text_parse(&caffe__net_parameter__descriptor, text, size, "net", unknown_fields(model),
-                       &message));
-  crema_status status = cr_net_param_upgrade((Caffe__NetParameter *)message, "net", NULL);
-  if (status == CREMA_OK) model->source = (Caffe__NetParameter *)message;
-  else cr_message_free(message);
-  return status;
 }
 
 crema_status crema_model_load_memory(const char *net, size_t net_size, const void *weights,
@@ -190,7 +176,9 @@ crema_status crema_model_load_memory(const char *net, size_t net_size, const voi
   CR_TRY(create(options, &model));
   model->bytes = weights;
   model->size = weights_size;
-  return finish(model, read_text(model, net, net_size), out);
+  crema_status status =
+      cr_net_param_parse(net, net_size, "net", model->options.warn_unknown_fields, &model->source);
+  return finish(model, status, out);
 }
 
 void crema_model_destroy(crema_model *model) {

@@ -1,5 +1,6 @@
 #include "layers/registry.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "core/did_you_mean.h"
@@ -25,8 +26,23 @@ const char *const *cr_layer_class_names(size_t *count) {
   return class_names;
 }
 
-/* The failure of a look-up: the nearest name, or else where the names are listed. */
+void cr_layer_describe_unknown(const char *type, char text[CR_LAYER_TYPE_TEXT]) {
+  size_t count = 0;
+  const char *const *name = cr_layer_class_names(&count);
+  const char *nearest = cr_did_you_mean(type, name, count);
+  if (nearest != NULL) {
+    snprintf(text, CR_LAYER_TYPE_TEXT, "unknown layer type '%.200s'; did you mean '%s'?", type,
+             nearest);
+  } else {
+    snprintf(text, CR_LAYER_TYPE_TEXT,
+             "unknown layer type '%.200s'; known types: %s, %s, %s, ... (%zu; `crema layers` lists "
+             "them)",
+             type, name[0], name[1], name[2], count);
+  }
+}
+
 static crema_status unknown_type(const char *type) {
+  char text[CR_LAYER_TYPE_TEXT];
   if (strcmp(type, "Python") == 0) {
     return cr_fail(CREMA_E_UNSUPPORTED,
                    "layers of type 'Python' run code in Python: the net must be loaded from there, "
@@ -36,29 +52,24 @@ static crema_status unknown_type(const char *type) {
     return cr_fail(CREMA_E_UNKNOWN_NAME,
                    "the layer has no type; it needs one, such as type: \"ReLU\"");
   }
-  size_t count = 0;
-  const char *const *name = cr_layer_class_names(&count);
-  const char *nearest = cr_did_you_mean(type, name, count);
-  if (nearest != NULL) {
-    return cr_fail(CREMA_E_UNKNOWN_NAME, "unknown layer type '%.200s'; did you mean '%s'?", type,
-                   nearest);
+  cr_layer_describe_unknown(type, text);
+  return cr_fail(CREMA_E_UNKNOWN_NAME, "%s", text);
+}
+
+static const cr_layer_class *class_named(const char *type) {
+  for (size_t i = 0; i < CLASSES; ++i) {
+    if (strcmp(type, class_names[i]) == 0) return classes[i];
   }
-  return cr_fail(CREMA_E_UNKNOWN_NAME,
-                 "unknown layer type '%.200s'; known types: %s, %s, %s, ... (%zu; `crema layers` "
-                 "lists them)",
-                 type, name[0], name[1], name[2], count);
+  return cr_custom_layer_find(type);
 }
 
 crema_status cr_layer_class_find(const char *type, const cr_layer_class **out) {
-  for (size_t i = 0; i < CLASSES; ++i) {
-    if (strcmp(type, class_names[i]) != 0) continue;
-    *out = classes[i];
-    return CREMA_OK;
-  }
-  const cr_layer_class *custom = cr_custom_layer_find(type);
-  if (custom == NULL) return unknown_type(type);
-  *out = custom;
-  return CREMA_OK;
+  *out = class_named(type);
+  return *out != NULL ? CREMA_OK : unknown_type(type);
+}
+
+bool cr_layer_type_is_known(const char *type) {
+  return strcmp(type, "Python") == 0 || strcmp(type, "Plugin") == 0 || class_named(type) != NULL;
 }
 
 /* The class for a Python layer of py-faster-rcnn (Ren et al., "Faster R-CNN", 2015) that crema also

@@ -13,6 +13,13 @@ crema_status cr_layer_class_find(const char *type, const cr_layer_class **out) C
 crema_status cr_layer_class_of(const Caffe__LayerParameter *param, const char *net_path,
                                const cr_layer_class **out) CREMA_MUST_USE;
 
+/* Whether a net can have layers of this type; Python and Plugin included. */
+bool cr_layer_type_is_known(const char *type);
+
+/* The text for a type that is not known, with the nearest name or some known types. */
+enum { CR_LAYER_TYPE_TEXT = 512 };
+void cr_layer_describe_unknown(const char *type, char text[CR_LAYER_TYPE_TEXT]);
+
 /* All classes, such as cr_layer_split, whose layers the net inserts if several layers read one
  * blob. */
 #define CR_LAYER(name, type) extern const cr_layer_class cr_layer_##name;

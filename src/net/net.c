@@ -146,17 +146,13 @@ static const crema_net_options *options_of(const crema_net_options *given,
   return given == NULL ? standard : given;
 }
 
-static cr_unknown_fields unknown_policy(const crema_net_options *options) {
-  return options->warn_unknown_fields ? CR_UNKNOWN_WARN : CR_UNKNOWN_ERROR;
-}
-
 crema_status crema_net_load(const char *path, const crema_net_options *options, crema_net **out) {
   CR_REQUIRE(path);
   CR_REQUIRE(out);
   crema_net_options standard;
   options = options_of(options, &standard);
   Caffe__NetParameter *param = NULL;
-  CR_TRY(cr_net_param_read_text(path, unknown_policy(options), &param));
+  CR_TRY(cr_net_param_load(path, options->warn_unknown_fields, &param));
   const cr_net_origin origin = {.path = path};
   return cr_net_create(param, options, &(cr_net_build_options){.origin = &origin}, out);
 }
@@ -167,15 +163,8 @@ crema_status crema_net_parse(const char *text, size_t size, const char *source,
   CR_REQUIRE(out);
   crema_net_options standard;
   options = options_of(options, &standard);
-  ProtobufCMessage *message = NULL;
-  CR_TRY(cr_text_parse(&caffe__net_parameter__descriptor, text, size,
-                       source == NULL ? "net" : source, unknown_policy(options), &message));
-  Caffe__NetParameter *param = (Caffe__NetParameter *)message;
-  crema_status status = cr_net_param_upgrade(param, source, NULL);
-  if (status != CREMA_OK) {
-    cr_message_free(message);
-    return status;
-  }
+  Caffe__NetParameter *param = NULL;
+  CR_TRY(cr_net_param_parse(text, size, source, options->warn_unknown_fields, &param));
   const cr_net_origin origin = {.path = source, .text = text, .size = size};
   return cr_net_create(param, options, &(cr_net_build_options){.origin = &origin}, out);
 }

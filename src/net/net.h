@@ -4,6 +4,20 @@
 
 #include "net/common/net_struct.h"
 
+/* Reads a net from a text file, or from the text at `text`, and upgrades it. `source` (may be NULL)
+ * names the text in messages. With `warn_unknown`, unknown fields are skipped with a warning. The
+ * caller frees *out with cr_message_free. Errors: CREMA_E_PARSE; CREMA_E_UNKNOWN_NAME for an
+ * unknown field in a layer of an unknown type; as cr_net_param_upgrade. */
+crema_status cr_net_param_load(const char *path, bool warn_unknown,
+                               Caffe__NetParameter **out) CREMA_MUST_USE;
+crema_status cr_net_param_parse(const char *text, size_t size, const char *source,
+                                bool warn_unknown, Caffe__NetParameter **out) CREMA_MUST_USE;
+
+/* Turns the failure to parse a layer of an unknown type, whose fields are also unknown, into
+ * CREMA_E_UNKNOWN_NAME with the nearest type. Other failures and CREMA_OK stay. Returns the status.
+ */
+crema_status cr_net_blame_type(crema_status code);
+
 /* A layer of a compiled model, besides its message. */
 typedef struct cr_net_frozen_layer {
   int params;
@@ -44,10 +58,10 @@ crema_status cr_net_create(Caffe__NetParameter *param, const crema_net_options *
 /* Bytes of a net's memory, in all element types and memory formats that are held; memory that the
  * caller or a data layer gave is not counted. */
 typedef struct cr_net_memory {
-  crema_blob_memory tops;          /* values that layers make, each value once */
-  crema_blob_memory shared_tops;   /* tops in place, views and copies, once more for each of them */
-  crema_blob_memory bottoms; /* values that layers read, each value once: a part of the tops */
-  crema_blob_memory params;        /* each value once */
+  crema_blob_memory tops;        /* values that layers make, each value once */
+  crema_blob_memory shared_tops; /* tops in place, views and copies, once more for each of them */
+  crema_blob_memory bottoms;     /* values that layers read, each value once: a part of the tops */
+  crema_blob_memory params;      /* each value once */
   crema_blob_memory shared_params; /* once more for each further layer that has them */
   /* Transient values, if any: the peak, the current amount, and the host memory held for them. */
   size_t planned, planned_now, planned_held;

@@ -167,6 +167,9 @@ crema_status cr_net_param_upgrade(Caffe__NetParameter *net, const char *source,
 crema_status cr_weights_param_upgrade(Caffe__NetParameter *net, const char *source) CREMA_MUST_USE;
 bool cr_net_param_needs_upgrade(const Caffe__NetParameter *net);
 
+/* Whether an upgrade replaces all layers of this type. */
+bool cr_net_param_upgrades_type(const char *type);
+
 /* Turns solver_type (enum) into type (string), and upgrades the nets inside. Errors: CREMA_E_PARSE
  * when both are given; otherwise as cr_net_param_upgrade. */
 crema_status cr_solver_param_upgrade(Caffe__SolverParameter *solver,

@@ -80,7 +80,7 @@ static crema_status fail_in_layer(const text_reader *r, const cr_token *token, c
   cr_where where = {.file = r->scanner.source, .line = token->line, .column = token->column};
   if (r->layer != NULL && r->layer->descriptor == &caffe__layer_parameter__descriptor) {
     const Caffe__LayerParameter *layer = (const Caffe__LayerParameter *)r->layer;
-    where.layer = layer->name;
+    where.layer = layer->name == NULL && layer->type != NULL ? "" : layer->name;
     where.type = layer->type;
   } else if (r->layer != NULL) {
     where.layer = ((const Caffe__V1LayerParameter *)r->layer)->name;
@@ -553,6 +553,20 @@ static crema_status skip_fields(text_reader *r, char close) {
   return CREMA_OK;
 }
 
+/* Reads on in a layer from the value of an unknown field up to the layer's type, which a message
+ * about the field names. A failure here is not reported. */
+static void look_for_type(text_reader ahead, Caffe__LayerParameter *layer) {
+  while (layer->type == NULL && skip_field(&ahead) == CREMA_OK &&
+         try_separator(&ahead) == CREMA_OK && ahead.token.kind == CR_TOKEN_NAME) {
+    bool colon;
+    const bool is_type = ahead.token.size == 4 && memcmp(ahead.token.text, "type", 4) == 0;
+    if (advance(&ahead) != CREMA_OK) return;
+    if (!is_type) continue;
+    if (try_symbol(&ahead, ':', &colon) != CREMA_OK) return;
+    if (read_string_slot(&ahead, true, &layer->type) != CREMA_OK) return;
+  }
+}
+
 static crema_status check_required(text_reader *r, const ProtobufCMessageDescriptor *type,
                                    const bool *seen) {
   for (unsigned i = 0; i < type->n_fields; ++i) {
@@ -577,6 +591,9 @@ static crema_status read_fields(text_reader *r, ProtobufCMessage *message, char 
     CR_TRY(advance(r));
     const ProtobufCFieldDescriptor *field = find_field(type, &name);
     if (field == NULL) {
+      if (type == &caffe__layer_parameter__descriptor && r->unknown == CR_UNKNOWN_ERROR) {
+        look_for_type(*r, (Caffe__LayerParameter *)message);
+      }
       crema_status status = fail_unknown_field(r, &name, type);
       if (r->unknown == CR_UNKNOWN_ERROR) return status;
       cr_log_warning("%s (ignored)", crema_error_text());

@@ -165,6 +165,20 @@ bool cr_net_param_needs_upgrade(const Caffe__NetParameter *net) {
   return step < STEPS;
 }
 
+bool cr_net_param_upgrades_type(const char *type) {
+  Caffe__LayerParameter layer = CAFFE__LAYER_PARAMETER__INIT;
+  char name[64], *top = name;
+  int step = 0;
+  snprintf(name, sizeof name, "%s", type);
+  layer.type = name;
+  layer.top = &top;
+  layer.n_top = 1;
+  while (step < STEPS && (steps[step].layer_needs == NULL || !steps[step].layer_needs(&layer))) {
+    ++step;
+  }
+  return step < STEPS;
+}
+
 /* All steps that the net needs; *fine becomes false when fields were dropped. */
 static crema_status upgrade_net(Caffe__NetParameter *net, const char *source, bool *fine) {
   cr_upgrade upgrade = {.net = net, .source = source, .fine = true};

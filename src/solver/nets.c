@@ -59,10 +59,8 @@ static void warn_of_phase(const Caffe__NetState *state, crema_phase phase, const
 static crema_status read_source(const crema_solver *solver, const net_source *source,
                                 Caffe__NetParameter **out, char **path) {
   if (source->file != NULL) {
-    cr_unknown_fields unknown =
-        solver->options.warn_unknown_fields ? CR_UNKNOWN_WARN : CR_UNKNOWN_ERROR;
     CR_TRY(cr_file_resolve_input(solver->path, source->file, path));
-    crema_status status = cr_net_param_read_text(*path, unknown, out);
+    crema_status status = cr_net_param_load(*path, solver->options.warn_unknown_fields, out);
     return cr_fail_in(status, "%s of %s", source->field, solver->path);
   }
   ProtobufCMessage *copy;

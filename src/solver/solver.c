@@ -33,8 +33,8 @@ static crema_status read_param(crema_solver *solver) {
   ProtobufCMessage *message = NULL;
   cr_unknown_fields unknown =
       solver->options.warn_unknown_fields ? CR_UNKNOWN_WARN : CR_UNKNOWN_ERROR;
-  CR_TRY(
-      cr_message_read_text(&caffe__solver_parameter__descriptor, solver->path, unknown, &message));
+  CR_TRY(cr_net_blame_type(
+      cr_message_read_text(&caffe__solver_parameter__descriptor, solver->path, unknown, &message)));
   solver->param = (Caffe__SolverParameter *)message;
   CR_TRY(cr_solver_param_upgrade(solver->param, solver->path));
   if (solver->options.type == NULL) return CREMA_OK;

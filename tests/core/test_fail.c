@@ -98,6 +98,13 @@ TEST(failures_know_where_they_are) {
   check_where("iteration 3: nan in b of a", "a", "b", "", 0);
   cr_fail_at(CREMA_E_RANGE, &(cr_where){.layer = "", .type = "ReLU"}, "w");
   check_where("layer '' (ReLU): w", "", "", "", 0);
+  assert_true(cr_error_in_layer());
+  assert_string_equal(cr_error_type(), "ReLU");
+  assert_int_equal(cr_fail_instead(CREMA_E_UNKNOWN_NAME, "v"), CREMA_E_UNKNOWN_NAME);
+  check_where("layer '' (ReLU): v", "", "", "", 0);
+  cr_fail(CREMA_E_RANGE, "u");
+  assert_false(cr_error_in_layer());
+  assert_string_equal(cr_error_type(), "");
 }
 
 TEST(failures_are_kept) {

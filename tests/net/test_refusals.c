@@ -56,6 +56,26 @@ TEST(unknown_type) {
          WORDS("layer 'r'", "unknown layer type 'Relu'", "'ReLU'"));
   refuse(DATA "layer { name: 'r' bottom: 'data' top: 'r' }", CREMA_E_UNKNOWN_NAME,
          WORDS("layer 'r'"));
+  /* An unknown field of such a layer is no second fault. */
+  refuse(DATA "layer { name: 'r' type: 'Sofmax'\n sofmax_param { axis: 1 } }", CREMA_E_UNKNOWN_NAME,
+         WORDS("test.prototxt:3:2: layer 'r' (Sofmax): unknown layer type 'Sofmax'", "'Softmax'"));
+  refuse(DATA "layer { relu_param { slop: [1, 2] } name: 'r' top: ['r'] type: 'Relu' }",
+         CREMA_E_PARSE, WORDS("unknown field \"slop\""));
+  refuse(DATA "layer { slope: [1, 2] other { type: 'x' } name: 'r' top: ['r'] type: 'Relu' }",
+         CREMA_E_UNKNOWN_NAME, WORDS("unknown layer type 'Relu'", "'ReLU'"));
+  refuse(DATA "layer { slope: 1 type: 'ReLU' }", CREMA_E_PARSE, WORDS("unknown field \"slope\""));
+  refuse(DATA "layer { slope: 1 top: }", CREMA_E_PARSE, WORDS("unknown field \"slope\""));
+  refuse(DATA "layer { type: 'BN' bn_par {} }", CREMA_E_PARSE, WORDS("unknown field \"bn_par\""));
+  refuse(DATA "layer { type: 'Python' param { name: 1 } }", CREMA_E_PARSE, WORDS("string"));
+}
+
+TEST(layer_without_a_name_is_found_by_its_line) {
+  refuse(DATA
+         "layer { type: 'ReLU' bottom: 'data' top: 'a' }\n"
+         "layer { type: 'ReLU' bottom: 'none' top: 'b' }",
+         CREMA_E_UNKNOWN_NAME, WORDS("test.prototxt:3: layer '' (ReLU): "));
+  assert_int_equal(crema_error_line(), 3);
+  refuse(DATA "\nlayer {}", CREMA_E_UNKNOWN_NAME, WORDS("test.prototxt:3: layer '': "));
 }
 
 /* Shapes that do not fit name all bottoms as the text does, not as the splits do. */

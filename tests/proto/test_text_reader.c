@@ -228,7 +228,7 @@ TEST(refused_structure) {
       {"layers { name: 'c' pool_param {} }",
        "t:1:20: layer 'c': unknown field \"pool_param\" in V1LayerParameter"},
       {"layer { type: 'WarpCTCLoss' warpctc_loss_param {} }",
-       "t:1:29: unknown field \"warpctc_loss_param\" in LayerParameter"},
+       "t:1:29: layer '' (WarpCTCLoss): unknown field \"warpctc_loss_param\" in LayerParameter"},
       {"layer { convolutoin_param {} }",
        "t:1:9: unknown field \"convolutoin_param\" in LayerParameter; did you mean "
        "\"convolution_param\"?"},

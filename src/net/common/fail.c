@@ -153,7 +153,7 @@ static size_t line_for(const crema_net *net, size_t index, crema_status code) {
 /* Adds to a failure the file and, for a failure in a layer, the line on which the layer begins. */
 crema_status cr_net_fail_in_file(const crema_net *net, crema_status code) {
   cr_where where = {.file = net->origin.path};
-  if (crema_error_layer()[0] != '\0') where.line = line_for(net, net->at, code);
+  if (cr_error_in_layer()) where.line = line_for(net, net->at, code);
   return cr_fail_where(code, &where);
 }
 
