@@ -406,6 +406,58 @@ static crema_status read_elements(text_reader *r, ProtobufCMessage *message,
   return advance(r);
 }
 
+static crema_status skip_value(text_reader *r) {
+  bool minus;
+  CR_TRY(try_symbol(r, '-', &minus));
+  cr_token_kind kind = r->token.kind;
+  if (kind == CR_TOKEN_STRING && !minus) {
+    while (r->token.kind == CR_TOKEN_STRING) CR_TRY(advance(r));
+    return CREMA_OK;
+  }
+  if (kind != CR_TOKEN_INTEGER && kind != CR_TOKEN_FLOAT && kind != CR_TOKEN_NAME) {
+    return fail_expected(r, "a value");
+  }
+  return advance(r);
+}
+
+/* Whether a fork has a list in a field that has one value here. The first value counts. */
+static bool is_list_in_fork(const ProtobufCMessageDescriptor *type,
+                            const ProtobufCFieldDescriptor *field) {
+  return type == &caffe__solver_parameter__descriptor && strcmp(field->name, "device_id") == 0;
+}
+
+static void warn_of_list(const text_reader *r, const ProtobufCFieldDescriptor *field) {
+  cr_log_warning("%s:%zu: only the first value of %s counts; the flag -gpu takes a list",
+                 r->scanner.source, r->last.line, field->name);
+}
+
+/* The values of a list after the first one, and its end. */
+static crema_status skip_elements(text_reader *r, const ProtobufCFieldDescriptor *field) {
+  bool more;
+  CR_TRY(try_symbol(r, ',', &more));
+  if (more) warn_of_list(r, field);
+  while (more) {
+    CR_TRY(skip_value(r));
+    CR_TRY(try_symbol(r, ',', &more));
+  }
+  if (!cr_token_is(&r->token, ']')) return fail_expected(r, "\",\" or \"]\"");
+  return advance(r);
+}
+
+/* Keeps the first value of a list in a fork. */
+static crema_status read_first(text_reader *r, ProtobufCMessage *message,
+                               const ProtobufCFieldDescriptor *field, bool again) {
+  bool list;
+  if (again) {
+    warn_of_list(r, field);
+    return skip_value(r);
+  }
+  CR_TRY(try_symbol(r, '[', &list));
+  CR_TRY(read_value(r, field, cr_field_slot(message, field)));
+  cr_field_mark(message, field);
+  return list ? skip_elements(r, field) : CREMA_OK;
+}
+
 /* The repeated field "<name>_3d", which takes several values of a field that is one value in most
  * Caffes (kernel_size, stride and pad of pooling_param); NULL: there is none. */
 static const ProtobufCFieldDescriptor *list_of(const ProtobufCMessageDescriptor *type,
@@ -443,24 +495,11 @@ static crema_status read_field(text_reader *r, ProtobufCMessage *message,
     if (cr_field_count(message, field) > 0) CR_TRY(cr_field_move(message, field, message, list));
     return read_elements(r, message, list);
   }
+  if (is_list_in_fork(message->descriptor, field)) return read_first(r, message, field, again);
   if (again) return fail_twice(r, name, message->descriptor);
   CR_TRY(read_value(r, field, cr_field_slot(message, field)));
   cr_field_mark(message, field);
   return CREMA_OK;
-}
-
-static crema_status skip_value(text_reader *r) {
-  bool minus;
-  CR_TRY(try_symbol(r, '-', &minus));
-  cr_token_kind kind = r->token.kind;
-  if (kind == CR_TOKEN_STRING && !minus) {
-    while (r->token.kind == CR_TOKEN_STRING) CR_TRY(advance(r));
-    return CREMA_OK;
-  }
-  if (kind != CR_TOKEN_INTEGER && kind != CR_TOKEN_FLOAT && kind != CR_TOKEN_NAME) {
-    return fail_expected(r, "a value");
-  }
-  return advance(r);
 }
 
 static crema_status skip_message_or_value(text_reader *r, bool message_only) {

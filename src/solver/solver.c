@@ -119,6 +119,10 @@ static crema_status check_base_lr(const crema_solver *solver) {
     cr_log_warning("%s: base_lr is negative (%g): training increases the loss", solver->path,
                    (double)param->base_lr);
   }
+  if (param->has_richness) {
+    cr_log_warning("%s: richness has no effect: convolutions choose their memory themselves",
+                   solver->path);
+  }
   if (param->has_base_lr || solver->schedule.policy == CR_RATE_MULTIFIXED) return CREMA_OK;
   if (param->max_iter > 0 && !param->disabled_update) {
     return cr_fail(CREMA_E_PARSE,

@@ -276,6 +276,40 @@ TEST(unknown_engines_can_be_skipped) {
   cr_message_free(message);
 }
 
+TEST(engines_of_forks_are_values) {
+  static const text_case cases[] = {
+      {"layer{convolution_param{engine:LIBDNN}}",
+       "layer {\n  convolution_param {\n    engine: LIBDNN\n  }\n}\n"},
+      {"layer{convolution_param{engine:INTEL_SPATIAL}}",
+       "layer {\n  convolution_param {\n    engine: INTEL_SPATIAL\n  }\n}\n"},
+      {"layers{pooling_param{engine:SPATIAL}}",
+       "layers {\n  pooling_param {\n    engine: SPATIAL\n  }\n}\n"},
+  };
+  accept_all(NET, cases, COUNT(cases));
+}
+
+/* The Caffe of TSN has a list of GPUs in this field. */
+TEST(first_device_of_a_list_counts) {
+  static const text_case cases[] = {
+      {"device_id: [2]", "device_id: 2\n"},
+      {"device_id: 1, device_id: 3 device_id: [4]", "device_id: 1\n"},
+      {"device_id: [1, 0, 5] group_id: [0, 1, 1]",
+       "device_id: 1\ngroup_id: 0\ngroup_id: 1\ngroup_id: 1\n"},
+  };
+  static const text_case bad[] = {
+      {"device_id: []", "t:1:13: expected an integer, found \"]\""},
+      {"device_id: [1 2]", "t:1:15: expected \",\" or \"]\", found \"2\""},
+      {"device_id: [1, ]", "t:1:16: expected a value, found \"]\""},
+      {"max_iter: [1]", "t:1:11: expected an integer, found \"[\""},
+  };
+  static log_lines lines;
+  listen_to(&lines, CREMA_LOG_WARNING);
+  accept_all(SOLVER, cases, COUNT(cases));
+  stop_listening();
+  assert_int_equal(count_lines(&lines, "t:1: only the first value of device_id counts"), 3);
+  refuse_all(SOLVER, bad, COUNT(bad));
+}
+
 TEST(deep_nesting_is_refused) {
   enum { DEPTH = 100000 };
   char *text = malloc(2 * DEPTH + 1);

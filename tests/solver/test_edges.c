@@ -19,6 +19,25 @@ static crema_status load_text(solver_case *c, const char *text) {
   return crema_solver_load(case_path(c, "solver.prototxt", path), &c->options, &c->solver);
 }
 
+/* ---- fields without effect ---- */
+
+TEST(richness_of_another_caffe_is_reported) {
+  static log_lines lines;
+  solver_case c;
+  case_begin(&c);
+  case_write(&c, "net.prototxt", small_net);
+  listen(&lines);
+  assert_int_equal(load_text(&c,
+                             "net: 'net.prototxt' base_lr: 1 lr_policy: 'fixed' solver_mode: CPU "
+                             "device_id: [1, 0] richness: 200\n"),
+                   CREMA_OK);
+  hush();
+  assert_int_equal(count_lines(&lines, "richness has no effect"), 1);
+  assert_int_equal(count_lines(&lines, "only the first value of device_id counts"), 1);
+  assert_int_equal(c.solver->param->device_id, 1);
+  case_end(&c);
+}
+
 /* ---- the device ---- */
 
 /* Without a GPU training is on the CPU, with a warning where a GPU was asked for. */
