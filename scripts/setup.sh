@@ -6,7 +6,8 @@ set -eu
 
 packages=(build-essential cmake ninja-build pkg-config zstd
   libdnnl-dev libprotobuf-c-dev protobuf-c-compiler liblmdb-dev libleveldb-dev
-  libhdf5-dev libturbojpeg0-dev libjpeg62-turbo-dev libpng-dev zlib1g-dev libexpat1-dev libcmocka-dev openmpi-bin
+  libhdf5-dev libturbojpeg0-dev libjpeg62-turbo-dev libpng-dev libtiff-dev libwebp-dev libgif-dev
+  zlib1g-dev libexpat1-dev libcmocka-dev openmpi-bin
   python3 python3-dev python3-numpy python3-protobuf spin)
 # Other programs' eyes on databases, for one test. Left out where the release has no such package.
 optional=(lmdb-utils python3-plyvel)

@@ -65,7 +65,7 @@ static void free_converter(converter *c) {
 static const char help_text[] =
     "Makes a database of the images in LIST. Each line of LIST has a file name, relative to ROOT,\n"
     "and a label. Record n has the key <n in eight digits>_<file name>. Images are stored as\n"
-    "pixels, or with -encoded as JPEG or PNG files: the original file if it can stay as it is.\n"
+    "pixels, or with -encoded as files: the original file if it can stay as it is.\n"
     "A JPEG of at least twice the wanted size is decoded at a reduced size, which averages "
     "pixels;\n"
     "-exact_resize decodes it whole and resizes it, as Caffe does.\n"

@@ -1,5 +1,4 @@
 """Images and arrays: loading, resizing, preprocessing, and conversion from and to Caffe's messages."""
-import struct
 import tempfile
 
 import numpy as np
@@ -212,59 +211,32 @@ def make_transformer(net, mean, input_scale, raw_scale, channel_swap):
     return transformer
 
 
-def _jpeg_size(data):
-    """(height, width) of the bytes of a JPEG file, from its frame header; None without one."""
-    at = 2
-    while at + 9 < len(data):
-        if data[at] != 0xFF:
-            at += 1
-            continue
-        marker = data[at + 1]
-        if marker == 0xFF or marker == 0x01 or 0xD0 <= marker <= 0xD8:
-            at += 1 if marker == 0xFF else 2
-            continue
-        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            return struct.unpack(">HH", data[at + 5:at + 9])
-        at += 2 + struct.unpack(">H", data[at + 2:at + 4])[0]
-    return None
-
-
-def _size_of(data):
-    """(height, width) of the bytes of a JPEG or PNG file; None for other formats and truncated files."""
-    if data[:2] == b"\xff\xd8":
-        return _jpeg_size(data)
-    if data[:8] == b"\x89PNG\r\n\x1a\n" and len(data) >= 24:
-        return struct.unpack(">II", data[16:24])[::-1]
-    return None
-
-
 def load_image(filename, color=True):
     """Loads an image as a float32 array with values from 0 to 1.
 
-    The shape is height x width x 3 (red, green, blue), or height x width x 1 if `color` is false. Reads JPEG and
-    PNG; other formats require Pillow. `filename` is a path or an open file.
+    The shape is height x width x 3 (red, green, blue), or height x width x 1 if `color` is false. Reads JPEG, PNG,
+    BMP, GIF, PNM, TIFF and WebP; other formats require Pillow. `filename` is a path or an open file.
     """
     if hasattr(filename, "read"):
         with tempfile.NamedTemporaryFile(prefix="picture") as file:
             file.write(filename.read())
             file.flush()
             return load_image(file.name, color)
-    with open(filename, "rb") as file:
-        size = _size_of(file.read())
-    if size is None:
-        return _load_with_pillow(filename, color)
-    height, width = size
+    try:
+        height, width = _core.image_size(filename)
+    except _core.Error as error:
+        return _load_with_pillow(filename, color, error)
     blob = _core.Blob(1, 3 if color else 1, height, width)
     _core.load_image(filename, blob)
     picture = blob.data[0].transpose(1, 2, 0) / np.float32(255)
     return picture[:, :, ::-1].copy() if color else picture
 
 
-def _load_with_pillow(filename, color):
+def _load_with_pillow(filename, color, error):
     try:
         from PIL import Image
     except ImportError:
-        raise ValueError("%s is no JPEG or PNG file; for other formats install Pillow" % filename) from None
+        raise ValueError("%s; for other formats install Pillow" % error) from None
     with Image.open(filename) as image:
         picture = np.asarray(image.convert("RGB" if color else "L"), dtype=np.float32)
     return picture.reshape(picture.shape[0], picture.shape[1], -1) / np.float32(255)

@@ -63,7 +63,22 @@ static PyObject *load_image(PyObject *module, PyObject *args) {
   return target == NULL ? NULL : py_error_none(NULL, status);
 }
 
+/* image_size(path) */
+static PyObject *image_size(PyObject *module, PyObject *path) {
+  const char *file = NULL;
+  int height = 0, width = 0;
+  (void)module;
+  PyObject *name = py_path(path, &file);
+  if (name == NULL) return NULL;
+  crema_status status = CREMA_OK;
+  PY_RUN(status, crema_image_size(file, &height, &width));
+  Py_DECREF(name);
+  if (status != CREMA_OK) return py_error_none(NULL, status);
+  return Py_BuildValue("(ii)", height, width);
+}
+
 static PyMethodDef functions[] = {
+    {"image_size", image_size, METH_O, "image_size(path): the height and width of an image file."},
     {"load_image", load_image, METH_VARARGS,
      "load_image(path, blob): loads an image into the blob's first item."},
     {"version", version, METH_NOARGS, "version(): crema's version."},

@@ -65,7 +65,7 @@ TEST(refusals) {
        "7 bytes of pixels, 3 x 1 x 2 need 6"},
       {"datum { channels: 1 height: 1 width: 1 float_data: 1 }", CREMA_E_UNSUPPORTED,
        "float_data with boxes"},
-      {"datum { encoded: true data: 'no picture' }", CREMA_E_CORRUPT, "neither a JPEG nor a PNG"},
+      {"datum { encoded: true data: 'no picture' }", CREMA_E_CORRUPT, "no image of a known format"},
   };
   cr_annotated annotated = {0};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {

@@ -251,10 +251,8 @@ TEST(test_extra_bytes_in_a_jpeg_are_tolerated) {
 
 TEST(test_other_formats_are_named) {
   cr_image out = {0};
-  assert_fails(cr_image_decode((const uint8_t *)"GIF89a..", 8, CR_IMAGE_NATIVE, &out),
-               CREMA_E_UNSUPPORTED, "GIF");
-  assert_fails(cr_image_decode((const uint8_t *)"RIFF....WEBP", 12, CR_IMAGE_NATIVE, &out),
-               CREMA_E_UNSUPPORTED, "WebP");
+  assert_fails(cr_image_decode((const uint8_t *)"8BPS..", 6, CR_IMAGE_NATIVE, &out),
+               CREMA_E_UNSUPPORTED, "Photoshop");
   assert_fails(cr_image_decode((const uint8_t *)"\1\2", 2, CR_IMAGE_NATIVE, &out), CREMA_E_CORRUPT,
                "01 02");
   assert_int_equal(cr_image_decode(NULL, 0, CR_IMAGE_NATIVE, &out), CREMA_E_CORRUPT);

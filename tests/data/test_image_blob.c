@@ -38,6 +38,21 @@ static void clean(image_fixture *x) {
   fixture_remove(&x->f);
 }
 
+TEST(sizes_of_files) {
+  image_fixture x;
+  int height = 0, width = 0;
+  make(&x, 1, 3, 20, 30);
+  ok(crema_image_size(x.path, &height, &width));
+  assert_true(height == 20 && width == 30);
+  ok(cr_file_write(x.path, "P5 7 3 255\n012345670123456701234", 32));
+  ok(crema_image_size(x.path, &height, &width));
+  assert_true(height == 3 && width == 7);
+  ok(cr_file_write(x.path, "text", 4));
+  assert_fails(crema_image_size(x.path, &height, &width), CREMA_E_CORRUPT, x.path);
+  assert_int_equal(crema_image_size("none", &height, &width), CREMA_E_NOT_FOUND);
+  clean(&x);
+}
+
 /* Resized to 12 x 14, centre of 8 x 10, less the mean, scaled; only the asked item changes. */
 TEST(test_resize_crop_mean_scale) {
   static const float mean[3] = {10, 20, 30};

@@ -59,7 +59,7 @@ FENCED = {
     r"(cuda|cublas|cudnn|nccl|curand)\w*\.h": "src/device/cuda",
     r"hdf5\.h": "src/core",
     r"protobuf-c/.*\.h": "src/proto",
-    r"(lmdb|leveldb/\w+|turbojpeg|png|jpeglib)\.h": "src/data",
+    r"(lmdb|leveldb/\w+|turbojpeg|png|jpeglib|tiffio|webp/decode|gif_lib)\.h": "src/data",
     r"caffe\.pb-c\.h": "src/proto",
 }
 

@@ -28,6 +28,7 @@ static const int zero;
 static crema_devptr address;
 static crema_labeled_image image;
 static crema_image_options image_options;
+static int image_height, image_width;
 static crema_net_options net_options;
 static crema_save_options save_options;
 static crema_weights_options weights_options;
@@ -177,6 +178,7 @@ static int64_t is_empty_text(const char *result) {
   S(crema_event_wait, (A(0, event), A(1, context)))                                               \
   N(crema_event_reset, (A(0, event)))                                                             \
   N(crema_image_options_init, (A(0, &image_options)))                                             \
+  S(crema_image_size, (A(0, missing), A(1, &image_height), A(2, &image_width)))                   \
   O(crema_image_load, "options", (A(0, missing), A(1, &image_options), A(2, blob), 0))            \
   N(crema_log_set, (A(0, drop_line), A(1, text), CREMA_LOG_ERROR))                                \
   S(crema_memory_data_set, (A(0, net), A(1, "in"), A(2, values), A(3, values), 1))                \

@@ -60,6 +60,7 @@ static char text[64];
 static const uint8_t pixels[2];
 static const crema_labeled_image image = {.pixels = pixels, .channels = 1, .height = 1, .width = 2};
 static crema_image_options image_options;
+static int image_height, image_width;
 static crema_net_options net_options;
 static crema_weights_options weights_options;
 static crema_solver_options solver_options;
@@ -243,6 +244,7 @@ static void drop_line(void *user, crema_log_level level, const char *file, int l
   X(crema_event_create, "", (sim, &made_event))                                                   \
   X(crema_event_record, "ec", (event, context, "text"))                                           \
   X(crema_event_set_finished, "e", (event, "text"))                                               \
+  X(crema_image_size, "", (path_of("a.jpg"), &image_height, &image_width))                        \
   X(crema_image_load, "b", (path_of("a.jpg"), &image_options, blob, 0))                           \
   X(crema_memory_data_set, "n", (net, "m", values, values, 4))                                    \
   X(crema_memory_data_set_images, "n", (net, "m", &image, 1))                                     \

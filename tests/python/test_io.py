@@ -81,6 +81,11 @@ class Pictures(unittest.TestCase):
             content = file.read()
         np.testing.assert_array_equal(caffe.io.load_image(io.BytesIO(content)), caffe.io.load_image(CAT))
 
+    def test_other_formats(self):
+        for content in (b"P6 2 1 255\n\xff\0\0\0\xff\0", b"P3 2 1 1 1 0 0 0 1 0"):
+            picture = caffe.io.load_image(io.BytesIO(content))
+            np.testing.assert_array_equal(picture, [[[1, 0, 0], [0, 1, 0]]])
+
     def test_files_that_are_cut_off(self):
         for begin in (b"\x89PNG\r\n\x1a\n\x00\x00", b"\xff\xd8\xff\xc0"):
             with tempfile.NamedTemporaryFile() as file:

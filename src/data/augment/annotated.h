@@ -15,7 +15,7 @@ typedef struct cr_object {
 typedef struct cr_annotated {
   cr_image image;
   int label;         /* the Datum's */
-  bool encoded;      /* the record holds a JPEG or PNG file */
+  bool encoded;      /* the record holds an image file */
   bool has_boxes;    /* its annotations are boxes */
   cr_buffer objects; /* of cr_object */
 } cr_annotated;

@@ -43,6 +43,22 @@ static crema_status make_transformer(const crema_image_options *options, const c
   return cr_transformer_create(&param, CAFFE__PHASE__TEST, 0, NULL, out);
 }
 
+crema_status crema_image_size(const char *path, int *height, int *width) {
+  CR_REQUIRE(path);
+  CR_REQUIRE(height);
+  CR_REQUIRE(width);
+  cr_buffer file = {0};
+  int channels = 0;
+  crema_status status = cr_file_read(path, &file);
+  if (status == CREMA_OK) {
+    status =
+        cr_fail_in(cr_image_probe((const uint8_t *)file.data, file.size, height, width, &channels),
+                   "%s", path);
+  }
+  cr_buffer_free(&file);
+  return status;
+}
+
 typedef struct image_memory {
   cr_buffer file;
   cr_image raw, resized;

@@ -14,7 +14,7 @@
 typedef struct cr_datum {
   int channels, height, width; /* 0: not in the record */
   int label;
-  bool encoded;        /* data is a whole JPEG or PNG file */
+  bool encoded;        /* data is a whole image file */
   bool has_encoded;    /* the record has the field */
   const uint8_t *data; /* channels * height * width values, channel-major, unless encoded */
   size_t size;

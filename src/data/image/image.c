@@ -8,6 +8,7 @@
 
 #include "core/fail.h"
 #include "core/file.h"
+#include "core/file_kind.h"
 #include "data/image/image_codec.h"
 
 crema_status cr_image_reserve(cr_image *image, int height, int width, int channels) {
@@ -38,6 +39,16 @@ void cr_image_interleave(const uint8_t *planes, cr_image *image) {
   }
 }
 
+void cr_image_make_gray(cr_image *image) {
+  const size_t pixels = (size_t)image->height * (size_t)image->width;
+  for (size_t i = 0; i < pixels; ++i) {
+    const uint8_t bgr[3] = {image->pixels[3 * i], image->pixels[3 * i + 1],
+                            image->pixels[3 * i + 2]};
+    cr_image_put(&image->pixels[i], 1, bgr);
+  }
+  image->channels = 1;
+}
+
 void cr_image_swap(cr_image *a, cr_image *b) {
   const cr_image held = *a;
   *a = *b;
@@ -61,30 +72,52 @@ static const struct {
 } formats[] = {
     {"JPEG", "\xff\xd8\xff", 3, cr_jpeg_decode},
     {"PNG", "\x89PNG\r\n\x1a\n", 8, cr_png_decode},
-    {"GIF", "GIF8", 4, NULL},
-    {"BMP", "BM", 2, NULL},
-    {"TIFF", "II*\0", 4, NULL},
-    {"TIFF", "MM\0*", 4, NULL},
-    {"WebP", "RIFF", 4, NULL},
+    {"GIF", "GIF87a", 6, cr_gif_decode},
+    {"GIF", "GIF89a", 6, cr_gif_decode},
+    {"BMP", "BM", 2, cr_bmp_decode},
+    {"TIFF", "II*\0", 4, cr_tiff_decode},
+    {"TIFF", "MM\0*", 4, cr_tiff_decode},
+    {"TIFF", "II+\0", 4, cr_tiff_decode},
+    {"TIFF", "MM\0+", 4, cr_tiff_decode},
+    {"PNM", "P1", 2, cr_pnm_decode},
+    {"PNM", "P2", 2, cr_pnm_decode},
+    {"PNM", "P3", 2, cr_pnm_decode},
+    {"PNM", "P4", 2, cr_pnm_decode},
+    {"PNM", "P5", 2, cr_pnm_decode},
+    {"PNM", "P6", 2, cr_pnm_decode},
     {"JPEG 2000", "\0\0\0\x0cjP  ", 8, NULL},
-    {"PPM", "P6", 2, NULL},
-    {"PGM", "P5", 2, NULL},
+    {"JPEG XL", "\0\0\0\x0cJXL ", 8, NULL},
+    {"PAM", "P7", 2, NULL},
+    {"Photoshop", "8BPS", 4, NULL},
+    {"OpenEXR", "\x76\x2f\x31\x01", 4, NULL},
+    {"Radiance HDR", "#?RADIANCE", 10, NULL},
 };
+
+#define KNOWN_FORMATS "JPEG, PNG, BMP, GIF, PNM, TIFF and WebP"
+
+static crema_status fail_unknown(const uint8_t *bytes, size_t size) {
+  const char *kind = cr_file_kind(bytes, size < CR_FILE_KIND_BYTES ? size : CR_FILE_KIND_BYTES);
+  if (kind != NULL) return cr_fail(CREMA_E_CORRUPT, "no image: the file looks like %s", kind);
+  char start[16] = "";
+  for (size_t i = 0; i < size && i < 4; ++i) snprintf(start + 3 * i, 4, " %02x", bytes[i]);
+  return cr_fail(CREMA_E_CORRUPT,
+                 "no image of a known format (" KNOWN_FORMATS "): it begins with%s", start);
+}
 
 static crema_status find_decoder(const uint8_t *bytes, size_t size, decode_fn *out) {
   if (size == 0) return cr_fail(CREMA_E_CORRUPT, "an image of 0 bytes");
-  for (size_t i = 0; i < sizeof formats / sizeof *formats; ++i) {
-    if (size < formats[i].size || memcmp(bytes, formats[i].start, formats[i].size) != 0) continue;
-    if (formats[i].decode == NULL) {
-      return cr_fail(CREMA_E_UNSUPPORTED, "%s images cannot be decoded (JPEG and PNG can)",
-                     formats[i].name);
-    }
-    *out = formats[i].decode;
+  if (size >= 12 && memcmp(bytes, "RIFF", 4) == 0 && memcmp(bytes + 8, "WEBP", 4) == 0) {
+    *out = cr_webp_decode;
     return CREMA_OK;
   }
-  char start[16] = "";
-  for (size_t i = 0; i < size && i < 4; ++i) snprintf(start + 3 * i, 4, " %02x", bytes[i]);
-  return cr_fail(CREMA_E_CORRUPT, "neither a JPEG nor a PNG image (it begins with%s)", start);
+  for (size_t i = 0; i < sizeof formats / sizeof *formats; ++i) {
+    if (size < formats[i].size || memcmp(bytes, formats[i].start, formats[i].size) != 0) continue;
+    *out = formats[i].decode;
+    if (*out != NULL) return CREMA_OK;
+    return cr_fail(CREMA_E_UNSUPPORTED, "%s images cannot be decoded (" KNOWN_FORMATS " can)",
+                   formats[i].name);
+  }
+  return fail_unknown(bytes, size);
 }
 
 crema_status cr_image_decode(const uint8_t *bytes, size_t size, cr_image_color color,

@@ -1,4 +1,4 @@
-/* Images in memory: decode and encode JPEG and PNG, resize. */
+/* Images in memory: decode several formats, encode JPEG and PNG, resize. */
 #ifndef CR_DATA_IMAGE_H
 #define CR_DATA_IMAGE_H
 
@@ -34,8 +34,8 @@ typedef enum cr_image_color {
 /* The largest side and area. */
 enum { CR_IMAGE_MAX_SIDE = 65500, CR_IMAGE_MAX_PIXELS = 1 << 27 };
 
-/* Decodes a JPEG or PNG file of `size` bytes: 16-bit samples to 8 bits, palettes to colours,
- * without alpha, CMYK to colours. Rejects a file that claims far more pixels than its bytes can
+/* Decodes a file of `size` bytes: JPEG, PNG, BMP, GIF (the first frame), PNM, TIFF (the first image)
+ * or WebP. 16-bit samples become 8 bits, palettes and CMYK colours; alpha is dropped. Rejects a file that claims far more pixels than its bytes can
  * hold before it allocates memory. Errors, after which the image's content is undefined:
  * CREMA_E_CORRUPT, CREMA_E_UNSUPPORTED (another format), CREMA_E_RANGE (too large),
  * CREMA_E_NO_MEMORY. */
@@ -53,7 +53,7 @@ typedef struct cr_picture {
   bool in_part;         /* `jpeg` has read the header and can omit pixels */
 } cr_picture;
 
-/* Reads the header of a JPEG or PNG file of `size` bytes, which must live until it is decoded.
+/* Reads the header of an image file of `size` bytes, which must live until it is decoded.
  * Errors: as cr_image_decode. */
 crema_status cr_picture_open(cr_picture *picture, const uint8_t *bytes, size_t size,
                              cr_image_color color) CREMA_MUST_USE;

@@ -12,6 +12,33 @@ static inline int cr_image_channels(cr_image_color color, bool is_gray_file) {
   return color == CR_IMAGE_GRAY ? 1 : 3;
 }
 
+/* The luma of a pixel as OpenCV computes it, with weights in 1/16384. */
+static inline uint8_t cr_image_luma(const int bgr[3]) {
+  return (uint8_t)((bgr[0] * 1868 + bgr[1] * 9617 + bgr[2] * 4899 + 8192) >> 14);
+}
+
+/* Writes a pixel of blue, green, red to an image of 1 or 3 channels. */
+static inline void cr_image_put(uint8_t *out, int channels, const uint8_t bgr[3]) {
+  if (channels == 3) {
+    for (int c = 0; c < 3; ++c) out[c] = bgr[c];
+  } else {
+    const int values[3] = {bgr[0], bgr[1], bgr[2]};
+    *out = cr_image_luma(values);
+  }
+}
+
+/* Makes one channel of three. */
+void cr_image_make_gray(cr_image *image);
+
+/* Sets the extents of an image that is only probed. */
+static inline crema_status cr_image_set_extents(cr_image *image, int height, int width,
+                                                int channels) {
+  image->height = height;
+  image->width = width;
+  image->channels = channels;
+  return CREMA_OK;
+}
+
 /* As cr_image_decode, for bytes that begin like the format. With `probe` sets only the extents of
  * *out. */
 crema_status cr_jpeg_decode(const uint8_t *bytes, size_t size, cr_image_color color, bool probe,
@@ -31,6 +58,17 @@ void cr_jpeg_free(cr_jpeg *jpeg);
 
 crema_status cr_png_decode(const uint8_t *bytes, size_t size, cr_image_color color, bool probe,
                            cr_image *out) CREMA_MUST_USE;
+
+crema_status cr_bmp_decode(const uint8_t *bytes, size_t size, cr_image_color color, bool probe,
+                           cr_image *out) CREMA_MUST_USE;
+crema_status cr_gif_decode(const uint8_t *bytes, size_t size, cr_image_color color, bool probe,
+                           cr_image *out) CREMA_MUST_USE;
+crema_status cr_pnm_decode(const uint8_t *bytes, size_t size, cr_image_color color, bool probe,
+                           cr_image *out) CREMA_MUST_USE;
+crema_status cr_tiff_decode(const uint8_t *bytes, size_t size, cr_image_color color, bool probe,
+                            cr_image *out) CREMA_MUST_USE;
+crema_status cr_webp_decode(const uint8_t *bytes, size_t size, cr_image_color color, bool probe,
+                            cr_image *out) CREMA_MUST_USE;
 
 /* As cr_image_encode. */
 crema_status cr_jpeg_encode(const cr_image *image, cr_buffer *out) CREMA_MUST_USE;

@@ -34,8 +34,8 @@ static crema_status decode_cmyk(tjhandle jpeg, const uint8_t *bytes, size_t size
   for (const uint8_t *ink = cmyk; status == CREMA_OK && ink < cmyk + 4 * count; ink += 4) {
     int bgr[3];
     for (int c = 0; c < 3; ++c) bgr[c] = ink[3] - (((255 - ink[2 - c]) * ink[3]) >> 8);
-    if (image->channels == 1) { /* weights in 1/16384 */
-      *out++ = (uint8_t)((bgr[0] * 1868 + bgr[1] * 9617 + bgr[2] * 4899 + 8192) >> 14);
+    if (image->channels == 1) {
+      *out++ = cr_image_luma(bgr);
     } else {
       for (int c = 0; c < 3; ++c) *out++ = (uint8_t)bgr[c];
     }
@@ -53,12 +53,7 @@ static crema_status decode(tjhandle jpeg, const uint8_t *bytes, size_t size, cr_
   if (width < 1 || height < 1) return cr_fail(CREMA_E_CORRUPT, "JPEG: the file has no image");
   int channels = cr_image_channels(color, space == TJCS_GRAY);
   CR_TRY(cr_jpeg_check_density(height, width, size));
-  if (probe) {
-    out->height = height;
-    out->width = width;
-    out->channels = channels;
-    return CREMA_OK;
-  }
+  if (probe) return cr_image_set_extents(out, height, width, channels);
   CR_TRY(cr_image_reserve(out, height, width, channels));
   if (space == TJCS_CMYK || space == TJCS_YCCK) return decode_cmyk(jpeg, bytes, size, out);
   rc = tjDecompress2(jpeg, bytes, size, out->pixels, width, 0, height,

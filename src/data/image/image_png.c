@@ -108,12 +108,7 @@ static crema_status decode(png_job *job, size_t size, cr_image_color color, bool
     return cr_fail(CREMA_E_CORRUPT, "PNG: %llu bytes of pixels in %zu bytes",
                    (unsigned long long)raw, size);
   }
-  if (probe) {
-    out->height = height;
-    out->width = width;
-    out->channels = channels;
-    return CREMA_OK;
-  }
+  if (probe) return cr_image_set_extents(out, height, width, channels);
   CR_TRY(set_transforms(job, channels));
   CR_TRY(cr_image_reserve(out, height, width, channels));
   size_t row = (size_t)width * (size_t)channels;

@@ -18,7 +18,7 @@ typedef struct cr_image_size {
 } cr_image_size;
 cr_image_sizer cr_image_sizer_of(const cr_image_size *size);
 
-/* Decodes a JPEG or PNG file to the sizer's size. *out is `raw`, if it needs no resizing, or
+/* Decodes a file to the sizer's size. *out is `raw`, if it needs no resizing, or
  * `resized`; both are scratchpads whose memory later calls reuse.
  *
  * A JPEG of at least twice the wanted size in both directions is decoded to 1/2, 1/4 or 1/8 of its
