@@ -6,7 +6,7 @@
  * Shapes: x (any) -> y (as x), also in place.
  * Fields: gradient_scaler_param.
  * Caffe: as in Ganin's fork, where iterations are the solver's. Here they are forward passes in
- * TRAIN; a solver with iter_size makes several for each iteration.
+ * TRAIN; a solver with iter_size makes several passes in an iteration.
  * Example, x 4 3:
  *   layer { name: "reverse" type: "GradientScaler" bottom: "x" top: "y"
  *     gradient_scaler_param { upper_bound: 1 max_iter: 10000 } } */

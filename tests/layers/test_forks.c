@@ -1,4 +1,4 @@
-/* Layers of forks that no other implementation computes: their values by their definition. */
+/* Layers of forks: values by their definition where no other implementation computes them. */
 #include "layers/layer_rig.h"
 
 TEST(sequences_of_a_batch_start_in_the_first_row) {
@@ -13,7 +13,7 @@ TEST(sequences_of_a_batch_start_in_the_first_row) {
   rig_free(&r);
 }
 
-/* The factor of pass n is that of iteration n - 1; from max_iter on it is constant. */
+/* Pass n has the factor of iteration n - 1. From max_iter on the factor is constant. */
 TEST(the_factor_of_gradients_grows) {
   static const double progress[] = {0, 0, 0.25, 0.5, 1};
   static const uint64_t passes[] = {0, 1, 2, 3, 9};
@@ -35,6 +35,73 @@ TEST(the_factor_of_gradients_grows) {
     }
   }
   rig_free(&r);
+}
+
+/* Mean, deviation and largest size of the noise on values of root mean square 2. */
+static void measure_noise(const char *body, double *mean, double *deviation, double *most) {
+  double square = 0;
+  rig r;
+  rig_make_of(&r, CREMA_F64, "Noise", body, CAFFE__PHASE__TRAIN, "100 400", 1);
+  ok(rig_setup(&r));
+  rig_values x = rig_data_of(r.bottom[0]), y = rig_data_of(r.top[0]);
+  for (int64_t i = 0; i < x.count; ++i) rig_set(x, i, i % 2 == 0 ? 2 : -2);
+  ok(rig_forward(&r));
+  *mean = *most = 0;
+  for (int64_t i = 0; i < x.count; ++i) {
+    const double added = rig_get(y, i) - rig_get(x, i);
+    *mean += added / (double)x.count;
+    square += added * added / (double)x.count;
+    *most = fmax(*most, fabs(added));
+  }
+  *deviation = sqrt(square - *mean * *mean);
+  rig_free(&r);
+}
+
+TEST(noise_has_its_mean_and_deviation) {
+  double mean, deviation, most;
+  measure_noise("noise_param { gaussian_std: 0.25 bias: 1 }", &mean, &deviation, &most);
+  assert_true(fabs(mean - 1) < 0.02 && fabs(deviation - 0.5) < 0.01 && most > 2);
+  measure_noise("noise_param { uniform_range: 0.75 bias: -0.25 }", &mean, &deviation, &most);
+  assert_true(fabs(mean + 0.25) < 0.02 && fabs(deviation - 0.75 / sqrt(3)) < 0.01);
+  assert_true(most <= 1 && most > 0.99);
+}
+
+/* Each pass draws other noise; a pass that is computed again draws the same. */
+TEST(noise_depends_on_the_pass) {
+  float first[50];
+  int same = 0;
+  rig r;
+  rig_make(&r, "Noise", "noise_param { gaussian_std: 1 }", CAFFE__PHASE__TRAIN, "50", 1);
+  ok(rig_setup(&r));
+  for (int i = 0; i < 50; ++i) rig_data(r.bottom[0])[i] = 1;
+  ok(rig_forward(&r));
+  memcpy(first, rig_data(r.top[0]), sizeof first);
+  ok(rig_forward(&r));
+  assert_memory_equal(first, rig_data(r.top[0]), sizeof first);
+  ++r.layer->pass;
+  ok(rig_forward(&r));
+  for (int i = 0; i < 50; ++i) same += first[i] == rig_data(r.top[0])[i];
+  assert_int_equal(same, 0);
+  rig_free(&r);
+}
+
+/* Positions outside the image get NaN, or 0. */
+TEST(a_flow_out_of_the_image_gives_the_fill_value) {
+  for (int nan = 0; nan < 2; ++nan) {
+    rig r;
+    rig_make(&r, "FlowWarp", nan ? "flow_warp_param { fill_value: NOT_A_NUMBER }" : "",
+             CAFFE__PHASE__TEST, "1 1 2 2|1 2 2 2", 1);
+    ok(rig_setup(&r));
+    for (int i = 0; i < 4; ++i) rig_data(r.bottom[0])[i] = (float)(i + 1);
+    for (int i = 0; i < 8; ++i) rig_data(r.bottom[1])[i] = i < 4 ? 0.5f : 0;
+    rig_data(r.bottom[1])[0] = -0.25f;
+    rig_data(r.bottom[1])[7] = 1;
+    ok(rig_forward(&r));
+    const float *y = rig_data(r.top[0]);
+    assert_true(nan ? isnan(y[0]) && isnan(y[3]) : y[0] == 0 && y[3] == 0);
+    assert_true(y[1] == 2 && y[2] == 3.5f);
+    rig_free(&r);
+  }
 }
 
 int main(void) {

@@ -95,6 +95,15 @@ static const struct {
     {"GradientScaler", "gradient_scaler_param"},
     {"GroupNorm", "group_norm_param"},
     {"Unpooling", "unpooling_param"},
+    {"Reverse", "reverse_param"},
+    {"Flip", "flip_param"},
+    {"Noise", "noise_param"},
+    {"Local", "local_param"},
+    {"LocalConvolution", "local_convolution_param"},
+    {"SpatialTransformer", "st_param"},
+    {"FlowWarp", "flow_warp_param"},
+    {"Resample", "resample_param"},
+    {"Correlation", "correlation_param"},
 };
 
 static uint32_t random_state;

@@ -40,6 +40,43 @@ def unpool(x, mask):
     return F.max_unpool2d(x, mask.long(), 2, output_size=(4, 4))
 
 
+def local(x, weights, bias):
+    columns = F.unfold(x, 3, padding=1, stride=2)
+    y = torch.einsum("okp,nkp->nop", weights[:, 0], columns) + bias[0]
+    return y.reshape(2, 3, 3, 2)
+
+
+def sampled(x, rows, columns, padding):
+    """Bilinear samples of x at positions in pixels."""
+    last = [x.shape[2] - 1, x.shape[3] - 1]
+    grid = torch.stack([2 * columns / last[1] - 1, 2 * rows / last[0] - 1], -1)
+    return F.grid_sample(x, grid, padding_mode=padding, align_corners=True)
+
+
+def transform(x, theta):
+    rows = (2 * torch.arange(3).double() / 3 - 1)[:, None].expand(3, 5)
+    columns = (2 * torch.arange(5).double() / 5 - 1).expand(3, 5)
+    at = torch.einsum("nrk,khw->nrhw", theta.reshape(2, 2, 3), torch.stack([rows, columns, torch.ones(3, 5).double()]))
+    return sampled(x, 4 * (at[:, 0] + 1) / 2, 6 * (at[:, 1] + 1) / 2, "zeros")
+
+
+def warp(x, flow):
+    rows = torch.arange(4).double()[:, None] + flow[:, 1]
+    columns = torch.arange(5).double() + flow[:, 0]
+    inside = (rows >= 0) & (columns >= 0) & (rows < 4) & (columns < 5)
+    return sampled(x, rows, columns, "border") * inside[:, None]
+
+
+def resample(size, mode):
+    return lambda x: F.interpolate(x, size, mode=mode, antialias=True)
+
+
+def correlate(a, b):
+    b = F.pad(b, (2, 2, 2, 2))
+    shifts = [(y, x) for y in (0, 2, 4) for x in (0, 2, 4)]
+    return torch.stack([(a * b[:, :, y:y + 4, x:x + 5]).mean(1) for y, x in shifts], 1)
+
+
 # Type, body, what the bottoms are (a shape, or values that have no gradient), shapes of the parameters, function of
 # bottoms and parameters; its first result is the one with a gradient.
 CASES = [
@@ -102,6 +139,20 @@ CASES = [
      [], lambda x: F.interpolate(x, scale_factor=3)),
     ("Unpooling", "unpooling_param { unpool: AVE kernel_size: 3 stride: 2 unpool_size: 7 }", [(1, 2, 3, 3)], [],
      lambda x: F.conv_transpose2d(x, torch.full((2, 1, 3, 3), 1 / 9).double(), stride=2, groups=2)),
+    ("Reverse", "reverse_param { axis: 0 axis: 2 }", [(3, 2, 4)], [], lambda x: x.flip(0, 2)),
+    ("Flip", "", [(2, 2, 3, 4)], [], lambda x: x.flip(3)),
+    ("Local", "local_param { num_output: 3 kernel_size: 3 stride: 2 pad: 1 }", [(2, 2, 5, 4)],
+     [(3, 1, 18, 6), (1, 1, 3, 6)], local),
+    ("LocalConvolution", "local_convolution_param { num_output: 3 kernel_size: 3 stride: 2 pad: 1 }", [(2, 2, 5, 4)],
+     [(3, 1, 18, 6), (1, 1, 3, 6)], local),
+    ("SpatialTransformer", "st_param { output_H: 3 output_W: 5 }", [(2, 2, 4, 6), (2, 6)], [], transform),
+    ("FlowWarp", "", [(2, 2, 4, 5), pattern((2, 2, 4, 5), 1) / 8 + 0.003], [], warp),
+    ("Resample", "resample_param { height: 8 width: 10 }", [pattern((1, 2, 4, 5), 0)], [], resample((8, 10), "bilinear")),
+    ("Resample", "resample_param { height: 3 width: 4 }", [pattern((1, 2, 9, 12), 0)], [], resample((3, 4), "bilinear")),
+    ("Resample", "resample_param { height: 4 width: 6 type: CUBIC }", [pattern((1, 2, 10, 15), 0)], [],
+     resample((4, 6), "bicubic")),
+    ("Correlation", "correlation_param { pad: 2 kernel_size: 1 max_displacement: 2 stride_2: 2 }",
+     [(2, 3, 4, 5), (2, 3, 4, 5)], [], correlate),
 ]
 
 
@@ -130,6 +181,25 @@ def main():
           " * (times 7.5 for ReLU6), where torch_given does not hold its values; so has the gradient of the\n"
           " * first top, as blob 5, but that of a loss is 1. */")
     write_cases(CASES, "torch")
+    rows = []
+    for at, (kind, body, bottoms, params, function) in enumerate(CASES):
+        given = [b for b in bottoms if torch.is_tensor(b)]
+        blobs = []
+        for number, b in enumerate(bottoms + params):
+            values = b.clone() if torch.is_tensor(b) else pattern(b, number) * (7.5 if kind == "ReLU6" else 1)
+            blobs.append(values.requires_grad_(not torch.is_tensor(b)))
+        result = function(*blobs)
+        tops = list(result) if isinstance(result, tuple) else [result]
+        head = torch.ones(()).double() if "Loss" in kind else pattern(tops[0].shape, 5)
+        if tops[0].requires_grad:
+            tops[0].backward(head)
+        emit(f"torch_{at}", tops + [b.grad for b in blobs if b.requires_grad])
+        emit(f"torch_given_{at}", given or [torch.zeros(1)])
+        origin = "torchvision" if "ROI" in kind else "PyTorch"
+        shapes = "|".join(text(b.shape if torch.is_tensor(b) else b) for b in bottoms)
+        rows.append(f'    {{"{kind}", "{origin}",\n     "{body}",\n     "{shapes}", {len(tops)}, '
+                    f'{len(bottoms) - len(given)}, torch_{at}, '
+                    f"COUNT(torch_{at}), torch_given_{at}, 0}},")
     emit_drops()
 
 

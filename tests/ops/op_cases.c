@@ -74,6 +74,30 @@
       .u.roi = {.scale = factor, .ratio = samples}            \
     }                                                         \
   }
+#define SAMPLE(text, of, ...)                                                                   \
+  {                                                                                             \
+    .label = text, .shapes = of, .desc = {.kind = CR_OP_SAMPLE_FWD, .u.sample = {__VA_ARGS__} } \
+  }
+#define RESAMPLE(text, of, ...)                                                                 \
+  {                                                                                             \
+    .label = text, .shapes = of, .desc = {.kind = CR_OP_RESAMPLE, .u.resample = {__VA_ARGS__} } \
+  }
+#define CORRELATION(text, of, ...)                                      \
+  {                                                                     \
+    .label = text, .shapes = of, .desc = {                              \
+      .kind = CR_OP_CORRELATION_FWD,                                    \
+      .u.correlation = {__VA_ARGS__}                                    \
+    }                                                                   \
+  }
+#define FLIPPED(text, of, axes)                                                   \
+  {                                                                               \
+    .label = text, .shapes = of, .desc = {.kind = CR_OP_FLIP, .u.flipped = axes } \
+  }
+#define NOISE(text, of, ...)                                                              \
+  {                                                                                       \
+    .label = text, .shapes = of, .desc = {.kind = CR_OP_NOISE, .u.noise = {__VA_ARGS__} }, \
+    .scalars = {.seed = 7, .counter = 3}                                                  \
+  }
 #define SIMPLE(text, name, of)                           \
   {                                                      \
     .label = text, .shapes = of, .desc = {.kind = name } \
@@ -838,6 +862,40 @@ const op_case op_cases[] = {
      .desc = {.kind = CR_OP_UNPOOL_FWD},
      .ties = true},
     SIMPLE("unpooling of one value", CR_OP_UNPOOL_FWD, "2 3 1 1; 2 3 1 1; 2 3 2 1"),
+    SAMPLE("samples, rows first", "2 3 4 5; 2 2 3 2; 2 3 3 2", .rows_first = true),
+    SAMPLE("samples of clamped maps", "2 2 3 4; 2 2 3 4; 2 2 3 4", .clamped = true, .fill = 0.5f),
+    SAMPLE("samples of a map of one value", "1 2 1 1; 1 2 2 3; 1 2 2 3", .clamped = false),
+    RESAMPLE("nearest values", "2 2 5 4; 2 2 7 9", .method = CR_RESAMPLE_NEAREST),
+    RESAMPLE("nearest values of a larger map", "1 2 9 7; 1 2 4 2", .method = CR_RESAMPLE_NEAREST),
+    RESAMPLE("linear to a larger map", "2 2 3 4; 2 2 6 9", .method = CR_RESAMPLE_LINEAR),
+    RESAMPLE("linear, smoothed", "1 2 9 8; 1 2 4 3", .method = CR_RESAMPLE_LINEAR,
+             .antialias = true),
+    RESAMPLE("linear to fewer rows and more columns", "1 1 9 3; 1 1 4 7",
+             .method = CR_RESAMPLE_LINEAR, .antialias = true),
+    RESAMPLE("cubic to a larger map", "1 2 4 3; 1 2 7 6", .method = CR_RESAMPLE_CUBIC),
+    RESAMPLE("cubic, not smoothed", "1 2 9 8; 1 2 4 3", .method = CR_RESAMPLE_CUBIC),
+    RESAMPLE("cubic, smoothed", "1 1 12 9; 1 1 5 4", .method = CR_RESAMPLE_CUBIC,
+             .antialias = true),
+    CORRELATION("products of positions", "2 3 4 5; 2 3 4 5; 2 9 4 5", .pad = 1, .kernel = 1,
+                .displacement = 1, .stride = 1, .step = 1),
+    CORRELATION("products of patches", "1 2 6 7; 1 2 6 7; 1 9 2 3", .pad = 2, .kernel = 3,
+                .displacement = 2, .stride = 2, .step = 2),
+    CORRELATION("a step that leaves displacements out", "1 1 7 8; 1 1 7 8; 1 9 3 4", .pad = 1,
+                .kernel = 1, .displacement = 3, .stride = 1, .step = 2),
+    CORRELATION("differences of patches", "2 2 5 4; 2 2 5 4; 2 9 3 2", .pad = 1, .kernel = 3,
+                .displacement = 1, .stride = 1, .step = 1, .subtract = true),
+    SIMPLE("local products", CR_OP_LOCAL_FWD, "2 6 5; 3 6 5; 3 5; 2 3 5"),
+    SIMPLE("local products without a bias", CR_OP_LOCAL_FWD, "2 4 20; 2 4 20; -; 2 2 20"),
+    {.label = "large local products",
+     .shapes = "3 27 400; 8 27 400; 8 400; 3 8 400",
+     .desc = {.kind = CR_OP_LOCAL_FWD},
+     .large = true},
+    FLIPPED("a reversed first axis", "3 2 4; 3 2 4", 1u),
+    FLIPPED("reversed inner axes", "2 3 4 5; 2 3 4 5", 6u),
+    FLIPPED("mirrored maps", "2 3 4 5; 2 3 4 5", 12u),
+    FLIPPED("no reversed axis", "2 3; 2 3", 0u),
+    NOISE("normal noise", "3 7 5; 3 7 5", .mean = 0.5, .spread = 0.25),
+    NOISE("uniform noise", "101; 101", .uniform = true, .mean = -1, .spread = 2),
 
     SIMPLE("LSTM", CR_OP_LSTM_FWD, "3 2 16; 3 2; 16 4; 2 4; 2 4; 3 2 4; 3 2 4; 3 2 16"),
     SIMPLE("one step of an LSTM", CR_OP_LSTM_FWD, "1 3 8; 1 3; 8 2; 3 2; 3 2; 1 3 2; 1 3 2; 1 3 8"),

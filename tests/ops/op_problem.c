@@ -164,6 +164,21 @@ static void fill_mask(const cr_op_desc *d, cr_mt19937 *rng, double *to) {
   }
 }
 
+/* Positions inside and around a map, between its pixels: on a pixel the slope changes. */
+static void fill_grid(const cr_op_desc *d, cr_mt19937 *rng, double *to) {
+  const int64_t points = d->arg[1].shape.dim[2] * d->arg[1].shape.dim[3];
+  for (int64_t k = 0; k < op_count(&d->arg[1].shape); ++k) {
+    const bool row = (k / points % 2 == 0) == d->u.sample.rows_first;
+    const uint32_t extent = (uint32_t)d->arg[0].shape.dim[row ? 2 : 3];
+    to[k] = cr_mt19937_below(rng, extent + 3) - 2 + (1 + cr_mt19937_below(rng, 14)) / 16.0;
+  }
+}
+
+/* Both maps differ by 1/32 at least, and neither has a 0: an absolute value bends there. */
+static void keep_apart(int i, int64_t count, double *to) {
+  for (int64_t k = 0; k < count; ++k) to[k] = round(8 * to[k]) / 8 + (i == 0 ? 1 : 0.5) / 16;
+}
+
 static void fill(const op_problem *p, int i, cr_mt19937 *rng) {
   const cr_op_desc *d = p->desc;
   double *to = p->in[i];
@@ -176,6 +191,10 @@ static void fill(const op_problem *p, int i, cr_mt19937 *rng) {
   }
   if (d->kind == CR_OP_UNPOOL_FWD && i == 1 && !p->test->ties) {
     fill_mask(d, rng, to);
+    return;
+  }
+  if (d->kind == CR_OP_SAMPLE_FWD && i == 1) {
+    fill_grid(d, rng, to);
     return;
   }
   if (holds_regions(d->kind, i)) {
@@ -200,6 +219,7 @@ static void fill(const op_problem *p, int i, cr_mt19937 *rng) {
       to[k] = cr_mt19937_below(rng, 256);
     }
   }
+  if (d->kind == CR_OP_CORRELATION_FWD && d->u.correlation.subtract) keep_apart(i, count, to);
   if (d->kind == CR_OP_MULTINOMIAL_FWD && i == 0) to_probabilities(&d->arg[0].shape, 1, to);
 }
 

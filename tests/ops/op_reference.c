@@ -598,6 +598,6 @@ bool op_reference(const cr_op_desc *d, const cr_op_scalars *s, double *const *in
     case CR_OP_SEGMENT_DOTS: segment_dots(s, in, out[2]); return true;
     case CR_OP_UPDATE:
     case CR_OP_UPDATE_KEEP: update(d, s, in, out); return true;
-    default: return op_reference_rest(d, in, out, frozen);
+    default: return op_reference_maps(d, s, in, out) || op_reference_rest(d, in, out, frozen);
   }
 }

@@ -15,6 +15,10 @@ bool op_reference(const cr_op_desc *desc, const cr_op_scalars *scalars, double *
 /* The part of op_reference that is kept in op_reference_rest.c: functions, losses, rows, moves. */
 bool op_reference_rest(const cr_op_desc *desc, double *const *in, double *const *out, bool frozen);
 
+/* The part in op_reference_maps.c: samples, comparisons and perturbations of maps. */
+bool op_reference_maps(const cr_op_desc *desc, const cr_op_scalars *scalars, double *const *in,
+                       double *const *out);
+
 /* Hands each term of the sums of a convolution, an inner product or a reduction of rows back to
  * argument `of`: its gradient from `given`, the gradient of the sums. False for other ops. */
 bool op_reference_back(const cr_op_desc *desc, double *const *in, int of, const double *given,

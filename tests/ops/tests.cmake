@@ -9,6 +9,7 @@ foreach(target test_ops_kernels test_ops_windows test_ops_int8)
     ${CMAKE_CURRENT_LIST_DIR}/op_problem.c
     ${CMAKE_CURRENT_LIST_DIR}/op_reasons.c
     ${CMAKE_CURRENT_LIST_DIR}/op_reference.c
+    ${CMAKE_CURRENT_LIST_DIR}/op_reference_maps.c
     ${CMAKE_CURRENT_LIST_DIR}/op_reference_rest.c
     ${CMAKE_CURRENT_LIST_DIR}/op_run.c)
   target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_LIST_DIR})

@@ -67,6 +67,16 @@ REFUSED = {
     "UnpoolingParameter.pad": layer("Unpooling", "unpooling_param { kernel_size: 2 pad: 1 }"),
     "UnpoolingParameter.pad_h": layer("Unpooling", "unpooling_param { kernel_size: 2 pad_h: 1 pad_w: 0 }"),
     "UnpoolingParameter.pad_w": layer("Unpooling", "unpooling_param { kernel_size: 2 pad_h: 0 pad_w: 1 }"),
+    "CorrelationParameter.single_direction":
+        INPUT + 'layer { name: "op" type: "Correlation" bottom: "x" bottom: "x" top: "y" '
+                'correlation_param { kernel_size: 1 max_displacement: 0 single_direction: 1 } }',
+    "ResampleParameter.type": layer("Resample", "resample_param { height: 2 width: 2 type: AREA }"),
+    "SpatialTransformerParameter.sampler_type":
+        INPUT + 'layer { name: "op" type: "SpatialTransformer" bottom: "x" bottom: "x" top: "y" '
+                'st_param { sampler_type: "nearest" } }',
+    "SpatialTransformerParameter.transform_type":
+        INPUT + 'layer { name: "op" type: "SpatialTransformer" bottom: "x" bottom: "x" top: "y" '
+                'st_param { transform_type: "projective" } }',
     "TransformationParameter.flow": transform("flow: true"),
     "TransformationParameter.horizontal_stretch_lower": transform("horizontal_stretch_lower: 0.5"),
     "TransformationParameter.horizontal_stretch_upper": transform("horizontal_stretch_upper: 2"),

@@ -112,6 +112,12 @@ typedef enum cr_update_rule {
   CR_UPDATE_DESCENT
 } cr_update_rule;
 
+typedef enum cr_resampling {
+  CR_RESAMPLE_NEAREST,
+  CR_RESAMPLE_LINEAR,
+  CR_RESAMPLE_CUBIC
+} cr_resampling;
+
 /* The element type of an argument is its tensor's. A stored number n means scale * (n -
  * zero_point). Only SUM and kernels that say so look at these; 1 and 0: n itself. */
 typedef struct cr_op_arg {
@@ -178,8 +184,26 @@ typedef union cr_op_params {
     float scale;
     int ratio;
   } roi;
+  struct {
+    bool rows_first, clamped;
+    float fill;
+  } sample;
+  struct {
+    cr_resampling method;
+    bool antialias; /* maps that shrink are smoothed */
+  } resample;
+  struct {
+    int64_t pad, kernel, displacement; /* kernel: height and width of a patch */
+    int64_t stride, step;              /* between patches, between displacements */
+    bool subtract;                     /* absolute differences instead of products */
+  } correlation;
+  struct {
+    bool uniform;
+    double mean, spread; /* spread: half the range, or the deviation over the root mean square */
+  } noise;
   cr_window window;
   int64_t offset[CREMA_MAX_AXES];
+  unsigned flipped;
   int order[CREMA_MAX_AXES];
   int norm;
   bool logistic;

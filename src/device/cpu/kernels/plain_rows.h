@@ -18,6 +18,18 @@
   X(interp_bwd_##T##_ref)            \
   X(unpool_fwd_##T##_ref)            \
   X(unpool_bwd_##T##_ref)            \
+  X(flip_##T##_ref)                  \
+  X(noise_##T##_ref)                 \
+  X(sample_fwd_##T##_ref)            \
+  X(sample_bwd_data_##T##_ref)       \
+  X(sample_bwd_grid_##T##_ref)       \
+  X(resample_##T##_ref)              \
+  X(correlation_fwd_##T##_ref)       \
+  X(correlation_bwd_a_##T##_ref)     \
+  X(correlation_bwd_b_##T##_ref)     \
+  X(local_fwd_##T##_ref)             \
+  X(local_bwd_data_##T##_ref)        \
+  X(local_bwd_weights_##T##_ref)     \
   X(conv_fwd_##T##_ref)              \
   X(conv_bwd_data_##T##_ref)         \
   X(conv_bwd_weights_##T##_ref)      \

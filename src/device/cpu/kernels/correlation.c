@@ -1,0 +1,156 @@
+/* Correlation of two maps (Dosovitskiy et al., "FlowNet", 2015).
+ *
+ *   dst[n][d][y][x] = mean over c, j, i of f(a[n][c][v + j][u + i], b[n][c][v + s + j][u + t + i])
+ *
+ * with f(p, q) = p q or |p - q|, (v, u) = stride (y, x) + displacement - pad, and (s, t) = the
+ * displacement with index d, a multiple of step. Positions outside the maps have 0. */
+#include "core/fail.h"
+#include "device/cpu/kernels/element_type.h"
+#include "device/cpu/kernels/extent.h"
+
+typedef struct patch_pairs {
+  int64_t samples, channels, height, width, rows, columns;
+  int64_t radius, side; /* displacements along an axis: `side` of them, `radius` to either end */
+  int64_t origin;       /* of the first patch */
+  cr_real share;        /* 1 / terms of a mean */
+  const cr_real *a, *b;
+  const cr_op_desc *desc;
+} patch_pairs;
+
+/* The arguments with both maps and with the result. */
+static crema_status check(const cr_plan *plan, int result) {
+  const crema_shape *a = &plan->desc->arg[0].shape, *b = &plan->desc->arg[1].shape;
+  const crema_shape *to = &plan->desc->arg[result].shape;
+  const int64_t step = plan->desc->u.correlation.step;
+  bool fits = a->axes == 4 && b->axes == 4 && to->axes == 4 && step > 0 && a->dim[0] == to->dim[0];
+  for (int i = 0; fits && i < 4; ++i) fits = a->dim[i] == b->dim[i];
+  const int64_t side = fits ? 2 * (plan->desc->u.correlation.displacement / step) + 1 : 0;
+  if (fits && to->dim[1] == side * side) return CREMA_OK;
+  return cr_fail(CREMA_E_SHAPE, "the maps and the result of a correlation do not fit");
+}
+
+static patch_pairs pairs_of(const cr_call *call, int result) {
+  const int64_t *a = call->desc->arg[0].shape.dim, *to = call->desc->arg[result].shape.dim;
+  const int64_t radius = call->desc->u.correlation.displacement / call->desc->u.correlation.step;
+  const int64_t kernel = call->desc->u.correlation.kernel;
+  return (patch_pairs){
+      .samples = a[0],
+      .channels = a[1],
+      .height = a[2],
+      .width = a[3],
+      .rows = to[2],
+      .columns = to[3],
+      .radius = radius,
+      .side = 2 * radius + 1,
+      .origin = call->desc->u.correlation.displacement - call->desc->u.correlation.pad,
+      .share = 1 / (cr_real)(kernel * kernel * a[1]),
+      .a = cr_as_reals(call->buffer, 0),
+      .b = cr_as_reals(call->buffer, 1),
+      .desc = call->desc};
+}
+
+/* The positions that a tap of element (y, x) of displacement d compares. */
+typedef struct pair_places {
+  int64_t a, b; /* indices in the plane; -1: outside */
+} pair_places;
+
+static int64_t index_at(const patch_pairs *p, int64_t y, int64_t x) {
+  return y < 0 || x < 0 || y >= p->height || x >= p->width ? -1 : y * p->width + x;
+}
+
+static pair_places places_of(const patch_pairs *p, int64_t d, int64_t y, int64_t x, int64_t tap) {
+  const int64_t stride = p->desc->u.correlation.stride, step = p->desc->u.correlation.step;
+  const int64_t kernel = p->desc->u.correlation.kernel;
+  const int64_t v = y * stride + p->origin + tap / kernel,
+                u = x * stride + p->origin + tap % kernel;
+  const int64_t s = (d / p->side - p->radius) * step, t = (d % p->side - p->radius) * step;
+  return (pair_places){index_at(p, v, u), index_at(p, v + s, u + t)};
+}
+
+static cr_real value_at(const cr_real *plane, int64_t at) {
+  return at < 0 ? 0 : plane[at];
+}
+
+static crema_status correlation_fwd_plan(cr_plan *plan) {
+  return check(plan, 2);
+}
+
+/* a, b, dst. */
+static crema_status correlation_fwd(const cr_call *call) {
+  const patch_pairs p = pairs_of(call, 2);
+  const int64_t taps = call->desc->u.correlation.kernel * call->desc->u.correlation.kernel;
+  const int64_t plane = p.height * p.width, cells = p.rows * p.columns;
+  const bool subtract = call->desc->u.correlation.subtract;
+  cr_real *dst = cr_as_reals(call->buffer, 2);
+#pragma omp parallel for schedule(static)
+  for (int64_t r = 0; r < p.samples * p.side * p.side * p.rows; ++r) {
+    const int64_t n = r / p.rows / p.side / p.side, d = r / p.rows % (p.side * p.side);
+    const cr_real *a = p.a + n * p.channels * plane, *b = p.b + n * p.channels * plane;
+    for (int64_t x = 0; x < p.columns; ++x) {
+      double sum = 0;
+      for (int64_t tap = 0; tap < taps; ++tap) {
+        const pair_places at = places_of(&p, d, r % p.rows, x, tap);
+        if (subtract ? at.a < 0 && at.b < 0 : at.a < 0 || at.b < 0) continue;
+        for (int64_t c = 0; c < p.channels; ++c) {
+          const cr_real q = value_at(a + c * plane, at.a), s = value_at(b + c * plane, at.b);
+          sum += (double)(subtract ? fabs(q - s) : q * s);
+        }
+      }
+      dst[(n * p.side * p.side + d) * cells + r % p.rows * p.columns + x] = (cr_real)sum * p.share;
+    }
+  }
+  return CREMA_OK;
+}
+
+static crema_status correlation_bwd_plan(cr_plan *plan) {
+  return check(plan, 2);
+}
+
+/* The gradient of one channel of the first or the second map. */
+static void channel_gradient(const patch_pairs *p, int64_t channel, bool second,
+                             const cr_real *diff_dst, cr_real *diff) {
+  const int64_t taps = p->desc->u.correlation.kernel * p->desc->u.correlation.kernel;
+  const int64_t plane = p->height * p->width, cells = p->rows * p->columns;
+  const cr_real *a = p->a + channel * plane, *b = p->b + channel * plane;
+  const cr_real *from = diff_dst + channel / p->channels * p->side * p->side * cells;
+  memset(diff, 0, (size_t)plane * sizeof *diff);
+  for (int64_t i = 0; i < p->side * p->side * cells; ++i) {
+    for (int64_t tap = 0; tap < taps; ++tap) {
+      const pair_places at = places_of(p, i / cells, i % cells / p->columns, i % p->columns, tap);
+      const int64_t own = second ? at.b : at.a;
+      if (own < 0) continue;
+      const cr_real q = value_at(a, at.a), s = value_at(b, at.b);
+      cr_real slope = second ? q : s;
+      if (p->desc->u.correlation.subtract) slope = (q >= s) != second ? 1 : -1;
+      diff[own] += slope * from[i] * p->share;
+    }
+  }
+}
+
+static crema_status run_back(const cr_call *call, bool second) {
+  const patch_pairs p = pairs_of(call, 2);
+  const cr_real *diff_dst = cr_as_reals(call->buffer, 2);
+  cr_real *diff = cr_as_reals(call->buffer, 3);
+#pragma omp parallel for schedule(static)
+  for (int64_t c = 0; c < p.samples * p.channels; ++c) {
+    channel_gradient(&p, c, second, diff_dst, diff + c * p.height * p.width);
+  }
+  return CREMA_OK;
+}
+
+/* a, b, diff_dst, diff_a. */
+static crema_status correlation_bwd_a(const cr_call *call) {
+  return run_back(call, false);
+}
+
+/* a, b, diff_dst, diff_b. */
+static crema_status correlation_bwd_b(const cr_call *call) {
+  return run_back(call, true);
+}
+
+CR_REF_KERNEL(correlation_fwd, CORRELATION_FWD, .plan = correlation_fwd_plan,
+              .run = correlation_fwd);
+CR_REF_KERNEL(correlation_bwd_a, CORRELATION_BWD_A, .plan = correlation_bwd_plan,
+              .run = correlation_bwd_a);
+CR_REF_KERNEL(correlation_bwd_b, CORRELATION_BWD_B, .plan = correlation_bwd_plan,
+              .run = correlation_bwd_b);
