@@ -109,8 +109,8 @@ def helpers(names):
 
 
 def fields_read(code, shared):
-    """The messages that a layer's file reads, by itself or through shared functions."""
-    found = set(re.findall(r"->(\w+_param)\b", code))
+    """The messages that a layer's file reads, by itself or through shared functions; `t` is its transform_param."""
+    found = set(re.findall(r"(?<!\bt)->(\w+_param)\b", code))
     for function in set(re.findall(r"\bcr_\w+(?=\()", code)) & set(shared):
         found |= shared[function]
     return found

@@ -181,25 +181,6 @@ def main():
           " * (times 7.5 for ReLU6), where torch_given does not hold its values; so has the gradient of the\n"
           " * first top, as blob 5, but that of a loss is 1. */")
     write_cases(CASES, "torch")
-    rows = []
-    for at, (kind, body, bottoms, params, function) in enumerate(CASES):
-        given = [b for b in bottoms if torch.is_tensor(b)]
-        blobs = []
-        for number, b in enumerate(bottoms + params):
-            values = b.clone() if torch.is_tensor(b) else pattern(b, number) * (7.5 if kind == "ReLU6" else 1)
-            blobs.append(values.requires_grad_(not torch.is_tensor(b)))
-        result = function(*blobs)
-        tops = list(result) if isinstance(result, tuple) else [result]
-        head = torch.ones(()).double() if "Loss" in kind else pattern(tops[0].shape, 5)
-        if tops[0].requires_grad:
-            tops[0].backward(head)
-        emit(f"torch_{at}", tops + [b.grad for b in blobs if b.requires_grad])
-        emit(f"torch_given_{at}", given or [torch.zeros(1)])
-        origin = "torchvision" if "ROI" in kind else "PyTorch"
-        shapes = "|".join(text(b.shape if torch.is_tensor(b) else b) for b in bottoms)
-        rows.append(f'    {{"{kind}", "{origin}",\n     "{body}",\n     "{shapes}", {len(tops)}, '
-                    f'{len(bottoms) - len(given)}, torch_{at}, '
-                    f"COUNT(torch_{at}), torch_given_{at}, 0}},")
     emit_drops()
 
 
