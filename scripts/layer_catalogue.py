@@ -104,7 +104,7 @@ def helpers(names):
             continue
         for match in re.finditer(r"^[\w *]*?\b(cr_\w+)\([^;{}]*\)\s*\{(.*?)^\}", strip_comments(path.read_text()),
                                  re.M | re.S):
-            found[match.group(1)] = set(re.findall(r"->(\w+_param)\b", match.group(2)))
+            found[match.group(1)] = set(re.findall(r"(?<!\bt)->(\w+_param)\b", match.group(2)))
     return found
 
 

@@ -9,7 +9,7 @@
 
 /* No message of the schema has more fields than this; parsers keep one mark per field on the
  * stack. */
-enum { CR_FIELDS_MAX = 128 };
+enum { CR_FIELDS_MAX = 192 };
 
 /* A new empty message with all defaults, to be freed with cr_message_free. `out` is the address of
  * a pointer to the message's own struct, which is NULL after a failure. */
