@@ -1,7 +1,7 @@
 /* The loss of each row of scores x by itself, by which boxes are mined. Let k be the label's class.
- *
- *   loss = log(sum of exp(x_c)) - x_k, at most -log(FLT_MIN); 0 without a class
- *   u.logistic: loss = (sum of log(1 + exp(x_c))) - x_k; without x_k if there is no class */
+ * The softmax loss is log(sum of exp(x_c)) - x_k, at most -log(FLT_MIN). It is 0 if the label names
+ * no class. With u.logistic the loss is the sum of log(1 + exp(x_c)), less x_k if the label names a
+ * class. */
 #include "core/fail.h"
 #include "device/backend/op_check.h"
 #include "device/cpu/kernels/vector_math.h"
