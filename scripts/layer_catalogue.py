@@ -131,7 +131,9 @@ def read_layer(name, kind, messages, shared):
     for field in fields:
         if field not in known:
             raise Missing(f"{where}: the schema has no {field}")
-    for field in fields_read(strip_comments(paths[0].read_text()), shared) & set(known):
+    # The transformation of images has fields of the same names.
+    elsewhere = {f.name for f in messages["TransformationParameter"].fields}
+    for field in fields_read(strip_comments(paths[0].read_text()), shared) & set(known) - elsewhere:
         if field not in fields and f"{field} is refused" not in parts["Caffe"]:
             raise Missing(f"{where}: {field} is read, but not among the Fields")
     own = [known[f] for f in fields if f not in ("transform_param", "loss_param")]

@@ -21,8 +21,9 @@ def _pb2():
 
 
 _param_names = {}
-# Types that use the parameters of another type.
+# Types whose parameters have the name of another message or type.
 _SHARED = dict.fromkeys(("Deconvolution", "Im2col", "ConvolutionDepthwise", "DepthwiseConvolution"), "convolution")
+_SHARED.update(Noise="noise", LocalConvolution="local_convolution", SpatialTransformer="st")
 
 
 def param_name_dict():

@@ -1,7 +1,7 @@
 /* FlowWarp: moves an image along a flow (Ilg et al., "FlowNet 2.0", 2017).
  *
- * Formula: y at (i, j) = bilinear sample of x at (i + flow[1][i][j], j + flow[0][i][j]). Beyond the
- * last row or column, x has its values. At positions outside [0, H) x [0, W), y is fill_value.
+ * Formula: y at (i, j) = bilinear sample of x at (i + flow[1][i][j], j + flow[0][i][j]). Beyond
+ * the last row or column, x has its values. At positions outside [0, H) x [0, W), y is fill_value.
  * Shapes: x (N, C, H, W), flow (N, 2, H, W), horizontal and vertical in pixels -> y (as x).
  * Fields: flow_warp_param.
  * Caffe: as in FlowNet 2.0.

@@ -1,8 +1,8 @@
 /* GroupNorm: each group of channels of a sample to mean 0 and variance 1 (Wu and He, "Group
  * normalization", 2018).
  *
- * Formula: y = scale (x - mean) / sqrt(variance + eps) + bias, with the statistics of a group of
- * C / group neighbouring channels over all positions. With group_num instead of group there is no
+ * Formula: y = scale (x - mean) / sqrt(variance + eps) + bias, with the statistics of a group of C
+ * / group neighbouring channels over all positions. With group_num instead of group there is no
  * scale and no bias.
  * Shapes: x (N, C, ...) -> y (as x), also in place. Parameters with group: 0 scale (1, C, 1, 1), 1
  * bias (1, C, 1, 1).
@@ -10,8 +10,8 @@
  * Caffe: as in two forks, which differ in the field for the groups. The fork with group has
  * parameters, the fork with group_num needs a Scale layer for them.
  * Example, x 2 6 4 4:
- *   layer { name: "norm" type: "GroupNorm" bottom: "x" top: "y" group_norm_param { group_num: 3 } }
- */
+ *   layer { name: "norm" type: "GroupNorm" bottom: "x" top: "y"
+ *     group_norm_param { group_num: 3 } } */
 #include "core/fail.h"
 #include "layers/common/layer_keep.h"
 #include "layers/common/layer_noop.h"

@@ -5,8 +5,8 @@
  * Shapes: x (N, C, H, W) -> y (N, O, H', W'), as Convolution. Parameters: 0 weights (O, 1, K, P),
  * 1 bias (1, 1, O, P), with P = H' W'.
  * Fields: local_param.
- * Caffe: as in happynear's and other forks. There the gradients of a batch
- * overwrite each other; here they are added.
+ * Caffe: as in happynear's and other forks. There the gradients of a batch overwrite each other;
+ * here they are added.
  * Example, x 2 3 5 5:
  *   layer { name: "local" type: "Local" bottom: "x" top: "y"
  *     local_param { num_output: 4 kernel_size: 3 weight_filler { type: "xavier" } } } */

@@ -1,5 +1,5 @@
-/* LocalConvolution: a convolution with other weights at each position (Taigman et al., "DeepFace",
- * 2014).
+/* LocalConvolution: a convolution with other weights at each position (Taigman et al.,
+ * "DeepFace", 2014).
  *
  * Formula: y[o][p] = bias[o][p] + sum over k of weights[o][k][p] w[k][p]. The values w[k][p] are
  * the window at position p, K = C kernel^2 of them.
@@ -10,8 +10,7 @@
  * forks with local_conv_param share weights between positions; crema rejects that field.
  * Example, x 2 3 5 5:
  *   layer { name: "local" type: "LocalConvolution" bottom: "x" top: "y"
- *     local_convolution_param { num_output: 4 kernel_size: 3 weight_filler { type: "xavier" } } }
- */
+ *     local_convolution_param { num_output: 4 kernel_size: 3 } } */
 #include "core/fail.h"
 #include "layers/common/layer_local.h"
 

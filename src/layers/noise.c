@@ -1,8 +1,8 @@
 /* Noise: adds random numbers.
  *
  * Formula: TRAIN: y = x + n. With gaussian_std, n is normal with mean bias and deviation
- * gaussian_std times the root mean square of x. Otherwise n is uniform between bias - uniform_range
- * and bias + uniform_range. TEST: y = x.
+ * gaussian_std times the root mean square of x. Otherwise n is uniform between bias -
+ * uniform_range and bias + uniform_range. TEST: y = x.
  * Shapes: x (any) -> y (as x), also in place.
  * Fields: noise_param.
  * Caffe: as in happynear's fork, with another random generator. Early versions of that fork use

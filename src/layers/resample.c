@@ -2,12 +2,15 @@
  *
  * Formula: y at (i, j) = interpolation of x at (i H / H' + W / (2 W') - 1/2, j W / W' + H / (2 H')
  * - 1/2), by the nearest value, linearly or with cubic splines. With antialias, a map that shrinks
- * is smoothed: the filter is as much wider as the map becomes smaller. Shapes: x (N, C, H, W) and
- * perhaps a map with the extents wanted -> y (N, C, H', W'), without a gradient. Fields:
- * resample_param. Caffe: as in FlowNet 2.0, also in the shifts, where it takes the ratio of the
- * other axis. Nearest positions outside the map are cut to it. Example, x 1 2 4 4: layer { name:
- * "resize" type: "Resample" bottom: "x" top: "y" resample_param { height: 6 width: 3 type: LINEAR }
- * } */
+ * is smoothed: the filter is as much wider as the map becomes smaller.
+ * Shapes: x (N, C, H, W) and perhaps a map with the extents wanted -> y (N, C, H', W'), without a
+ * gradient.
+ * Fields: resample_param.
+ * Caffe: as in FlowNet 2.0, also in the shifts, where it takes the ratio of the other axis. Nearest
+ * positions outside the map are cut to it.
+ * Example, x 1 2 4 4:
+ *   layer { name: "resize" type: "Resample" bottom: "x" top: "y"
+ *     resample_param { height: 6 width: 3 type: LINEAR } } */
 #include "core/fail.h"
 #include "layers/common/layer_op.h"
 

@@ -6,11 +6,12 @@
  * Shapes: x (N, C, H, W), theta (N, 6), two rows of three -> y (N, C, H', W'). H' = output_H or H,
  * W' = output_W or W. Theta lacks the entries that theta_1_1 to theta_2_3 give.
  * Fields: st_param.
- * Caffe: as in Kaichun Mo's fork, whose first row of theta gives the vertical position. At
- * positions between pixels the gradient is the fork's. On a pixel it is the slope to the next
- * pixel; the fork counts the pixel itself. Example, x 2 3 4 4, theta 2 6: layer { name: "st" type:
- * "SpatialTransformer" bottom: "x" bottom: "theta" top: "y" st_param { output_H: 3 output_W: 5 } }
- */
+ * Caffe: as in Kaichun Mo's fork, whose first row of theta gives the vertical position. Between
+ * pixels the gradient is the fork's. On a pixel it is the slope to the next pixel; the fork counts
+ * the pixel itself.
+ * Example, x 2 3 4 4, theta 2 6:
+ *   layer { name: "st" type: "SpatialTransformer" bottom: "x" bottom: "theta" top: "y"
+ *     st_param { output_H: 3 output_W: 5 } } */
 #include <string.h>
 
 #include "core/fail.h"

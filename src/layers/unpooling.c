@@ -1,11 +1,11 @@
-/* Unpooling: enlarges maps, the reverse of Pooling (Noh et al., "Learning deconvolution network for
- * semantic segmentation", 2015).
+/* Unpooling: enlarges maps, the reverse of Pooling (Noh et al., "Learning deconvolution network
+ * for semantic segmentation", 2015).
  *
  * Formula: each value of x fills its window of y. MAX: y[mask[i][j]] = x[i][j]; without a mask the
  * first position of the window gets it. AVE: each position of the window gets x / size; where
  * windows overlap, y is the sum. TILE: the same without the division. All else is 0.
- * Shapes: x (N, C, H, W), for MAX optionally a mask (as x) -> y (N, C, H', W'). H' = unpool_size or
- * unpool_h, else max((H - 1) stride + kernel, H stride + 1). W' is computed alike.
+ * Shapes: x (N, C, H, W), for MAX optionally a mask (as x) -> y (N, C, H', W'). H' = unpool_size
+ * or unpool_h, else max((H - 1) stride + kernel, H stride + 1). W' is computed alike.
  * Fields: unpooling_param.
  * Caffe: as in DeconvNet's fork. The mask is the second top of a Pooling layer. AVE and TILE start
  * from 0, where the fork adds to the values of the last pass. The gradient of TILE is the sum over

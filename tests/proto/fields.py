@@ -70,7 +70,6 @@ REFUSED = {
     "CorrelationParameter.single_direction":
         INPUT + 'layer { name: "op" type: "Correlation" bottom: "x" bottom: "x" top: "y" '
                 'correlation_param { kernel_size: 1 max_displacement: 0 single_direction: 1 } }',
-    "ResampleParameter.type": layer("Resample", "resample_param { height: 2 width: 2 type: AREA }"),
     "SpatialTransformerParameter.sampler_type":
         INPUT + 'layer { name: "op" type: "SpatialTransformer" bottom: "x" bottom: "x" top: "y" '
                 'st_param { sampler_type: "nearest" } }',
@@ -190,7 +189,8 @@ def is_read(name, field, texts, held):
     """Whether a folder whose files name the message, or a field that holds one, has a file that uses the field."""
     used, named = texts
     holders_of = set() if name in EVERYWHERE else held.get(name.split(".")[-1], set())
-    forms = {field, field + "_", "has_" + field, "n_" + field}
+    small = field.lower()  # protobuf-c's structures have no capital letters
+    forms = {field, field + "_", small, "has_" + small, "n_" + small}
     return any(forms & used[folder] and (not holders_of or c_type(name) in named[folder] or holders_of & used[folder])
                for folder in used)
 

@@ -1,5 +1,5 @@
-/* ContinuationIndicator: the second bottom of recurrent layers if each column of the batch is one
- * sequence.
+/* ContinuationIndicator: the second bottom of recurrent layers if each column of the batch is
+ * one sequence.
  *
  * Formula: y = 0 in the first row, 1 in all other rows.
  * Shapes: no bottom -> y (time_step, batch_size).

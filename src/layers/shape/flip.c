@@ -4,8 +4,8 @@
  * false j stays.
  * Shapes: x (N, C, H, W) -> y (as x).
  * Fields: flip_param.
- * Caffe: as in the forks for face recognition (NormFace). There is no gradient in these; here it is
- * mirrored, too.
+ * Caffe: as in the forks for face recognition (NormFace). There is no gradient in these; here it
+ * is mirrored, too.
  * Example, x 2 3 4 4:
  *   layer { name: "mirror" type: "Flip" bottom: "x" top: "y" flip_param { flip_width: true } } */
 #include "core/fail.h"

@@ -49,8 +49,8 @@ static crema_status local_fwd(const cr_call *call) {
   cr_real *dst = cr_as_reals(call->buffer, 3);
   local_extents e = {0};
   CR_TRY(extents_of(call->desc, 0, 1, 3, &e));
-  const int64_t rows = e.samples * e.outputs, work = rows * e.inner * e.positions;
-#pragma omp parallel for schedule(static) if (work >= CR_REF_PARALLEL_MIN)
+  const int64_t rows = e.samples * e.outputs;
+#pragma omp parallel for schedule(static) if (rows * e.positions >= CR_REF_PARALLEL_MIN / 16)
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t n = r / e.outputs, o = r % e.outputs;
     cr_real *to = dst + r * e.positions;
@@ -75,8 +75,8 @@ static crema_status local_bwd_data(const cr_call *call) {
   cr_real *diff = cr_as_reals(call->buffer, 2);
   local_extents e = {0};
   CR_TRY(extents_of(call->desc, 2, 1, 0, &e));
-  const int64_t rows = e.samples * e.inner, work = rows * e.outputs * e.positions;
-#pragma omp parallel for schedule(static) if (work >= CR_REF_PARALLEL_MIN)
+  const int64_t rows = e.samples * e.inner;
+#pragma omp parallel for schedule(static) if (rows * e.positions >= CR_REF_PARALLEL_MIN / 16)
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t n = r / e.inner, k = r % e.inner;
     memset(diff + r * e.positions, 0, (size_t)e.positions * sizeof *diff);
@@ -100,8 +100,8 @@ static crema_status local_bwd_weights(const cr_call *call) {
   const bool adds = call->accumulate[2];
   local_extents e = {0};
   CR_TRY(extents_of(call->desc, 0, 2, 1, &e));
-  const int64_t rows = e.outputs * e.inner, work = rows * e.samples * e.positions;
-#pragma omp parallel for schedule(static) if (work >= CR_REF_PARALLEL_MIN)
+  const int64_t rows = e.outputs * e.inner;
+#pragma omp parallel for schedule(static) if (rows * e.positions >= CR_REF_PARALLEL_MIN / 16)
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t o = r / e.inner, k = r % e.inner;
     if (!adds) memset(diff + r * e.positions, 0, (size_t)e.positions * sizeof *diff);
