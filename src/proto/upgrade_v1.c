@@ -176,6 +176,15 @@ static crema_status move_ignored_label(const Caffe__V1LayerParameter *old,
   return CREMA_OK;
 }
 
+/* In DeconvNet's models, BN has the number of DeepLab's MatWrite, which has no parameters. */
+static const char *type_name_of(const Caffe__V1LayerParameter *old,
+                                const Caffe__LayerParameter *layer) {
+  if ((size_t)old->type >= TYPE_COUNT) return NULL;
+  return old->type == CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__MAT_WRITE && layer->n_blobs > 0
+             ? "BN"
+             : type_names[old->type];
+}
+
 static crema_status upgrade_layer(Caffe__V1LayerParameter *old, Caffe__LayerParameter *layer,
                                   bool *fine) {
   CR_TRY(move_same_fields(old, layer));
@@ -183,11 +192,12 @@ static crema_status upgrade_layer(Caffe__V1LayerParameter *old, Caffe__LayerPara
   CR_TRY(move_padding(old, layer));
   CR_TRY(move_ignored_label(old, layer));
   if (old->has_type) {
-    if ((size_t)old->type >= TYPE_COUNT || type_names[old->type] == NULL) {
+    const char *name = type_name_of(old, layer);
+    if (name == NULL) {
       return cr_fail(CREMA_E_UNKNOWN_NAME, "layer \"%.200s\": unknown layer type %d",
                      cr_upgrade_name(layer), (int)old->type);
     }
-    layer->type = cr_proto_strdup(type_names[old->type]);
+    layer->type = cr_proto_strdup(name);
     if (layer->type == NULL) return cr_fail_memory(1, "a layer type");
   }
   if (old->layer != NULL) {

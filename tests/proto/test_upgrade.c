@@ -404,6 +404,20 @@ TEST(segmentation_of_the_second_format) {
       "  }\n}\nlayer {\n  type: \"Interp\"\n  interp_param {\n    zoom_factor: 1\n"
       "    pad_beg: 0\n    pad_end: -1\n  }\n}\n",
       true);
+  /* DeconvNet's. Its models have the number of MAT_WRITE for BN. */
+  net_becomes(
+      "layers { name: 'b' type: BN bn_param { bn_mode: INFERENCE } } layers { type: UNPOOLING "
+      "unpooling_param { kernel_size: 2 } }",
+      "layer {\n  name: \"b\"\n  type: \"Scale\"\n  scale_param {\n    bias_term: true\n  }\n}\n"
+      "layer {\n  type: \"Unpooling\"\n  unpooling_param {\n    kernel_size: 2\n  }\n}\n",
+      true);
+  net_becomes(
+      "layers { name: 'b' type: MAT_WRITE blobs { data: 1 } blobs { data: 2 } }",
+      "layer {\n  name: \"b/norm\"\n  type: \"BatchNorm\"\n  batch_norm_param {\n"
+      "    use_global_stats: false\n    eps: 1e-09\n  }\n}\n"
+      "layer {\n  name: \"b\"\n  type: \"Scale\"\n  blobs {\n    data: 1\n  }\n"
+      "  blobs {\n    data: 2\n  }\n  scale_param {\n    bias_term: true\n  }\n}\n",
+      true);
   net_becomes("layers { type: CROP bottom: 'x' bottom: 'like' top: 'y' }",
               "layer {\n  type: \"Crop\"\n  bottom: \"x\"\n  bottom: \"like\"\n  top: \"y\"\n}\n",
               true);
