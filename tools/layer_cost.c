@@ -53,6 +53,7 @@ static int64_t of_recurrent(const cr_net_layer *at) {
 static int64_t multiply_adds(const cr_net_layer *at) {
   static const char *const convolutions[] = {"Convolution", "ConvolutionDepthwise",
                                              "DepthwiseConvolution", NULL};
+  static const char *const locals[] = {"Local", "LocalConvolution", NULL};
   static const char *const recurrent[] = {"LSTM", "RNN", NULL};
   const char *type = at->layer->kind->type;
   int64_t sum = 0;
@@ -63,6 +64,8 @@ static int64_t multiply_adds(const cr_net_layer *at) {
     for (int b = 0; b < at->layer->bottoms; ++b) sum += of_convolution(at, at->bottom[b]);
   } else if (strcmp(type, "InnerProduct") == 0) {
     sum = of_inner_product(at);
+  } else if (is_one_of(type, locals)) {
+    sum = crema_blob_shape(at->top[0])->dim[0] * count_of(at->layer->blob[0]);
   } else if (is_one_of(type, recurrent)) {
     sum = of_recurrent(at);
   }
