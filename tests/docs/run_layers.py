@@ -20,8 +20,8 @@ OTHER_VALUES = {"BoxAnnotatorOHEM", "DetectionEvaluate", "DetectNetTransformatio
                 "PSROIPooling", "RegionLoss", "SegAccuracy"}
 # Its bottom holds probabilities.
 POSITIVE = {"MultinomialLogisticLoss"}
-# The gradient of its centres differs from the loss's on purpose.
-OTHER_GRADIENT = {"CenterLoss"}
+# Their gradients differ on purpose: of centres, and of scores with a margin.
+OTHER_GRADIENT = {"CenterLoss", "MarginInnerProduct"}
 # Two nets would write one file.
 ONE_WRITER = {"HDF5Output"}
 

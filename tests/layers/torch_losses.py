@@ -76,6 +76,32 @@ def hits(x, label):
     return (paths == torch.where(label == 0, -1.0, label)).all(1).double().mean()
 
 
+def angle(m, power):
+    """cos(m t) - 2 k of the angle t, with the sign of its section k."""
+    def value(c):
+        t = torch.arccos(c)
+        k = torch.floor(m * t / torch.pi).detach()
+        return (-1)**k * torch.cos(m * t) - 2 * k
+
+    def scores(x, label, weights):
+        """SphereFace's gradients: of x by two factors of norm 1, of the weights as without an angle."""
+        weight = F.normalize(weights.detach())
+        plain = x @ weight.T
+        norm, own = x.detach().norm(dim=1), weight[label.long()]
+        c = ((x * own).sum(1) / norm).detach().requires_grad_()
+        slope, = torch.autograd.grad(value(c).sum(), c)
+        of_x = (value(c) - c * slope) / norm
+        length = torch.sqrt(slope**2 + of_x**2)
+        direction = (slope / length)[:, None] * own + (of_x / length)[:, None] * x.detach()
+        moved = norm * value(c).detach() + ((x - x.detach()) * direction.detach()).sum(1)
+        decay = 10 * 1.5**-power
+        one = F.one_hot(label.long(), len(weights)).double()
+        mixed = plain * (1 - one) + one * ((moved[:, None] + decay * plain) / (1 + decay))
+        turned = weights - weights.detach()
+        return mixed + x.detach() @ turned.T, torch.tensor([decay], dtype=torch.float64)
+    return scores
+
+
 # Two sequences have the right labels.
 BEST = torch.stack([best_path(scores, 0) for scores in LONG.reshape(3, 6, 4)]).clamp(0)
 BEST[1, 0] = 1 + BEST[1, 0] % 3
@@ -89,6 +115,8 @@ CASES = [
     ("FocalLoss", "focal_loss_param { alpha: 0.25 gamma: 2 }", [(6, 3), LABELS], [], focal(0.25, 2)),
     ("FocalLoss", "focal_loss_param { alpha: 0.75 gamma: 1.25 }", [(2, 3, 2, 2), MAP], [], focal(0.75, 1.25)),
     ("LabelsequenceAccuracy", "", [LONG.reshape(3, 6, 4), BEST], [], hits),
+    *[("MarginInnerProduct", f"margin_inner_product_param {{ num_output: 4 type: {name} base: 10 gamma: 0.5 power: 2 }}",
+       [(6, 3), LABELS], [(4, 3)], angle(m, 2)) for m, name in [(2, "DOUBLE"), (3, "TRIPLE"), (4, "QUADRUPLE")]],
     ("TripletLoss", "triplet_loss_param { margin: 0.5 }", [(4, 3), (4, 3), (4, 3)], [], triplet(0.5)),
     ("TripletLoss", "", [(4, 3), (4, 3), (4, 3), torch.tensor([1, 0.5, 2, 0]).double()], [], triplet(1)),
     ("WeightedSoftmaxWithLoss", "", [(2, 3, 2, 2), MAP, WEIGHTS], [], weighted),

@@ -1,5 +1,5 @@
 /* Sequences of classes for the layers of connectionist temporal classification. They have scores of
- * each class in each step, labels that are shorter, and a class that stands for no label (blank). */
+ * each class in each step, labels that are shorter, and a class that stands for no label. */
 #ifndef CR_LAYERS_LAYER_CTC_H
 #define CR_LAYERS_LAYER_CTC_H
 

@@ -34,6 +34,10 @@ crema_status cr_host_read(cr_tensor *tensor, cr_host_values *out) CREMA_MUST_USE
 /* Old content is not kept. */
 crema_status cr_host_write(cr_tensor *tensor, cr_host_results *out) CREMA_MUST_USE;
 
+/* Old content is kept, and `in` has the same values. */
+crema_status cr_host_update(cr_tensor *tensor, cr_host_values *in,
+                            cr_host_results *out) CREMA_MUST_USE;
+
 /* The maximum number of threads that pays for work of this number of multiply-adds. Each thread has
  * a number below the result, with which it finds its own memory. */
 int cr_host_workers(const crema_context *context, double multiply_adds);
