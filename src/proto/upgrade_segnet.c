@@ -1,8 +1,8 @@
 /* Layers of the forks of SegNet and ENet. A BN of two parameters, scale and shift, becomes a Scale
  * that keeps its name, so that models and programs find the parameters there. In mode LEARN it is
  * preceded by a BatchNorm "<name>/norm", which uses the batch's statistics in TEST as well.
- * DenseImageData becomes an ImageSegData, and a SoftmaxWithLoss with a weight for each class an
- * InfogainLoss. */
+ * DenseImageData and HED's ImageLabelmapData become an ImageSegData, and a SoftmaxWithLoss with a
+ * weight for each class an InfogainLoss. */
 #include <stdlib.h>
 
 #include "core/fail.h"
@@ -117,6 +117,24 @@ static crema_status make_seg_data(Caffe__LayerParameter *layer) {
   return CREMA_OK;
 }
 
+static bool is_labelmap(const Caffe__LayerParameter *layer) {
+  return cr_upgrade_is_of(layer, "ImageLabelmapData");
+}
+
+/* HED's layer of edges: gray maps from 0 to 255 become labels 0 and 1. */
+static crema_status make_edge_data(Caffe__LayerParameter *layer) {
+  Caffe__ImageDataParameter *image = NULL;
+  CR_TRY(cr_upgrade_set_type(layer, "ImageSegData"));
+  CR_TRY(cr_message_inner(&layer->base, "image_data_param", &image));
+  if (!image->has_label_scale) {
+    image->has_label_scale = 1;
+    image->label_scale = 1.0F / 255;
+  }
+  if (image->has_round_labels) return CREMA_OK;
+  image->has_round_labels = image->round_labels = 1;
+  return CREMA_OK;
+}
+
 static bool has_weights(const Caffe__LayerParameter *layer) {
   const Caffe__LossParameter *loss = layer->loss_param;
   return cr_upgrade_is_of(layer, "SoftmaxWithLoss") && loss != NULL &&
@@ -145,12 +163,13 @@ static crema_status make_infogain(Caffe__LayerParameter *layer) {
 }
 
 bool cr_upgrade_segnet_needed(const Caffe__LayerParameter *layer) {
-  return is_bn(layer) || is_dense(layer) || has_weights(layer);
+  return is_bn(layer) || is_dense(layer) || is_labelmap(layer) || has_weights(layer);
 }
 
 static crema_status upgrade_layer(Caffe__NetParameter *net, size_t index) {
   Caffe__LayerParameter *layer = net->layer[index];
   if (is_dense(layer)) return make_seg_data(layer);
+  if (is_labelmap(layer)) return make_edge_data(layer);
   if (has_weights(layer)) return make_infogain(layer);
   if (!is_bn(layer)) return CREMA_OK;
   CR_TRY(check_bn(layer));

@@ -1,4 +1,5 @@
 /* ImageSegData: an image and its label map are cropped and mirrored alike. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "check.h"
@@ -119,6 +120,30 @@ FIXTURE_TEST(labels_are_not_mixed) {
     }
   }
   crema_net_destroy(net);
+}
+
+/* The maps of HED have values from 0 to 255; RCF's labels are fractions. */
+FIXTURE_TEST(labels_of_edges_are_scaled) {
+  const fixture *f = *state;
+  static const char *const params[] = {"label_scale: 0.00392156863",
+                                       "label_scale: 0.00392156863 round_labels: true"};
+  cr_image image = {0};
+  ok(cr_image_reserve(&image, 1, 4, 3));
+  for (int i = 0; i < 12; ++i)
+    image.pixels[i] = (uint8_t)(i / 3 == 1 ? 127 : i / 3 == 2 ? 128 : i / 3 * 85);
+  fixture_write_png(f, "edges.png", &image);
+  cr_image_free(&image);
+  fixture_text(f, "list.txt", "edges.png edges.png\n");
+  for (int rounded = 0; rounded < 2; ++rounded) {
+    static const float wanted[2][4] = {{0, 127.0F / 255, 128.0F / 255, 1}, {0, 0, 1, 1}};
+    crema_net *net = NULL;
+    ok(make_net(f, params[rounded], "", CREMA_TEST, &net));
+    ok(crema_net_forward(net, NULL));
+    for (int x = 0; x < 4; ++x) {
+      assert_true(fabsf(values(net, "label")[x] - wanted[rounded][x]) < 1e-6F);
+    }
+    crema_net_destroy(net);
+  }
 }
 
 /* Pictures of one colour each, which resizing leaves as it is: the factors are drawn alike often,

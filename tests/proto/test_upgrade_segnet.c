@@ -95,6 +95,10 @@ TEST(data_of_segnet) {
       "    shuffle: true\n    new_height: 5\n    new_width: 6\n    is_color: false\n"
       "    root_folder: \"r\"\n  }\n}\n",
       true);
+  net_becomes("layer { name: 'd' type: 'ImageLabelmapData' image_data_param { source: 'l' } }",
+              "layer {\n  name: \"d\"\n  type: \"ImageSegData\"\n  image_data_param {\n"
+              "    source: \"l\"\n    label_scale: 0.00392156886\n    round_labels: true\n  }\n}\n",
+              true);
   net_becomes("layer { name: 'd' type: 'DenseImageData' top: 'x' }",
               "layer {\n  name: \"d\"\n  type: \"ImageSegData\"\n  top: \"x\"\n}\n", true);
   net_fails(

@@ -5,14 +5,16 @@
  * is padded at the right and at the bottom, with its mean and ignore_label. With label_type: IMAGE,
  * a line has a number instead of the second image: the label of all pixels. With NONE, a line has
  * only the image, and each label is ignore_label. Both images are resized by one of scale_factors,
- * drawn for each sample, and then cropped.
+ * drawn for each sample, and then cropped. Labels of pixels are multiplied by label_scale and, with
+ * round_labels, rounded.
  * Shapes: no bottom -> data (batch, channels, height, width) and, optionally, label (batch, 1,
  * height, width) and the height and width of each image's part in data (batch, 1, 1, 2).
  * Fields: image_data_param, transform_param.
  * Caffe: as in the forks of DeepLab and PSPNet, except that label_type's default is PIXEL, as in
  * DeepLab's first version, and not IMAGE. Labels are never mixed when images are resized
- * (new_height, new_width). Files are also searched for in the folder of their list. Fields of
- * transform_param that would move only pixels (resize_param, expand_param) are refused.
+ * (new_height, new_width). HED's ImageLabelmapData is this layer with label_scale 1 / 255 and
+ * round_labels. Files are also searched for in the folder of their list. Fields of transform_param
+ * that would move only pixels (resize_param, expand_param) are refused.
  * Example:
  *   layer { name: "data" type: "ImageSegData" top: "data" top: "label" top: "size"
  *     image_data_param { source: "pairs.txt" batch_size: 2 label_type: PIXEL ignore_label: 255 }
@@ -143,12 +145,17 @@ static crema_status scale_pair(const seg_data_state *s, seg_worker *w, const cr_
   return resize_pair(w, s->line[item->line].map != NULL, (int)height, (int)width);
 }
 
+/* Labels are stored values, but scaled labels are brightnesses. */
+static cr_image_color map_color(const seg_data_state *s) {
+  return s->input.param->has_label_scale ? CR_IMAGE_GRAY : CR_IMAGE_NATIVE;
+}
+
 /* Reads the image and its map, and brings both to new_height x new_width. */
 static crema_status read_pair(const seg_data_state *s, seg_worker *w, const seg_line *line) {
   const int height = (int)s->input.param->new_height, width = (int)s->input.param->new_width;
   CR_TRY(decode(s, w, line->image, cr_listed_input_color(&s->input), &w->image));
   if (line->map != NULL) {
-    CR_TRY(decode(s, w, line->map, CR_IMAGE_NATIVE, &w->map));
+    CR_TRY(decode(s, w, line->map, map_color(s), &w->map));
     if (w->map.channels != 1) {
       return cr_fail(CREMA_E_UNSUPPORTED,
                      "%s is in colours; a label map is a gray image whose values are the labels",
@@ -201,6 +208,7 @@ static crema_status put_label(const seg_data_state *s, const cr_listed_item *ite
                               const cr_image_part *part, bool mirror) {
   const label_type type = s->input.param->label_type;
   const float ignored = (float)s->input.param->ignore_label;
+  const float scale = s->input.param->label_scale;
   const float label = type == IMAGE_LABEL ? (float)s->line[item->line].label : ignored;
   const crema_shape *data = &load->batch->top[0].shape;
   const crema_shape shape = cr_shape_4(load->batch->items, 1, data->dim[2], data->dim[3]);
@@ -211,7 +219,9 @@ static crema_status put_label(const seg_data_state *s, const cr_listed_item *ite
       const int row = part->top + y, column = part->left + (mirror ? part->width - 1 - x : x);
       const bool inside = is_inside(part, mirror, real, y, x);
       *out = !inside ? ignored : label;
-      if (inside && type == PIXEL_LABEL) *out = w->map.pixels[(int64_t)row * w->map.width + column];
+      if (!inside || type != PIXEL_LABEL) continue;
+      *out = scale * w->map.pixels[(int64_t)row * w->map.width + column];
+      if (s->input.param->round_labels) *out = rintf(*out);
     }
   }
   return CREMA_OK;
