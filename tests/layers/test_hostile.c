@@ -88,6 +88,7 @@ static const struct {
     {"CTCGreedyDecoder", "ctc_decoder_param"},
     {"CTCLoss", "ctc_loss_param"},
     {"LabelsequenceAccuracy", "labelsequence_accuracy_param"},
+    {"DeformableConvolution", "deformable_convolution_param"},
     {"MarginInnerProduct", "margin_inner_product_param"},
     {"TripletLoss", "triplet_loss_param"},
     {"WeightedSoftmaxWithLoss", "softmax_param"},

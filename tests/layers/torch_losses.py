@@ -102,6 +102,36 @@ def angle(m, power):
     return scores
 
 
+def pixel(x, row, column):
+    """Values of planes x (C, H, W) at whole places, which may be any number."""
+    c, height, width = x.shape
+    inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
+    flat = row.clamp(0, height - 1) * width + column.clamp(0, width - 1)
+    return x.reshape(c, -1)[:, flat] * inside
+
+
+def between(x, y, z):
+    """Places below the last row or after the last column count as the border; others outside are 0."""
+    _, height, width = x.shape
+    inside = (y >= 0) & (z >= 0) & (y < height) & (z < width)
+    y, z = y.clamp(max=height - 1), z.clamp(max=width - 1)
+    row, column = y.detach().floor().long(), z.detach().floor().long()
+    v, h = y - row, z - column
+    return inside * ((1 - v) * (1 - h) * pixel(x, row, column) + (1 - v) * h * pixel(x, row, column + 1)
+                     + v * (1 - h) * pixel(x, row + 1, column) + v * h * pixel(x, row + 1, column + 1))
+
+
+def deformed(x, offset, weight, bias):
+    """A kernel of 3 x 3, stride 1, pad 1, two deformable groups."""
+    n, c, height, width = x.shape
+    rows, columns = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
+    off = offset.reshape(n, 2, 9, 2, height, width)
+    found = torch.stack([torch.cat([torch.stack([
+        between(x[i, g * c // 2:(g + 1) * c // 2], rows - 1 + k // 3 + off[i, g, k, 0], columns - 1 + k % 3 + off[i, g, k, 1])
+        for k in range(9)], 1) for g in range(2)]) for i in range(n)])
+    return torch.einsum("nckhw,ock->nohw", found, weight.flatten(2)) + bias.reshape(1, -1, 1, 1)
+
+
 # Two sequences have the right labels.
 BEST = torch.stack([best_path(scores, 0) for scores in LONG.reshape(3, 6, 4)]).clamp(0)
 BEST[1, 0] = 1 + BEST[1, 0] % 3
@@ -112,6 +142,8 @@ CASES = [
     ("CTCLoss", "", [(6, 3, 4), WORDS], [], ctc),
     ("CTCLoss", "", [(6, 3, 4), ENDING, TRANSPOSED], [], ctc_ending),
     ("CenterLoss", "center_loss_param { num_output: 4 }", [(6, 5), LABELS], [(4, 5)], center),
+    ("DeformableConvolution", "deformable_convolution_param { num_output: 3 kernel_size: 3 pad: 1 deformable_group: 2 }",
+     [(2, 4, 4, 3), (2, 36, 4, 3)], [(3, 4, 3, 3), (3,)], deformed),
     ("FocalLoss", "focal_loss_param { alpha: 0.25 gamma: 2 }", [(6, 3), LABELS], [], focal(0.25, 2)),
     ("FocalLoss", "focal_loss_param { alpha: 0.75 gamma: 1.25 }", [(2, 3, 2, 2), MAP], [], focal(0.75, 1.25)),
     ("LabelsequenceAccuracy", "", [LONG.reshape(3, 6, 4), BEST], [], hits),
