@@ -19,6 +19,7 @@ typedef struct dialect_row {
 #define TRANSFORM &caffe__transformation_parameter__descriptor
 #define NORM &caffe__batch_norm_parameter__descriptor
 #define BN &caffe__bnparameter__descriptor
+#define MULTIBOX &caffe__multi_box_loss_parameter__descriptor
 #define SOLVER &caffe__solver_parameter__descriptor
 
 static const dialect_row rows[] = {
@@ -47,6 +48,7 @@ static const dialect_row rows[] = {
     {NORM, 6, CR_WIRE_VARINT, 20006, ALWAYS},        /* forks bias_term, nv bias_filler */
     {NORM, 7, CR_WIRE_BYTES, 20007, ALWAYS},         /* forks filler, nv scale_bias */
     {NORM, 8, CR_WIRE_BYTES, 6, READ},               /* forks bias_filler */
+    {MULTIBOX, 24, CR_WIRE_FIXED32, 20124, ALWAYS},  /* RefineDet objectness_score */
     {SOLVER, 41, CR_WIRE_BYTES, 241, READ},          /* ssd eval_type */
     {SOLVER, 42, CR_WIRE_FIXED32, 20042, ALWAYS},    /* nv rampup_lr */
     {SOLVER, 43, CR_WIRE_VARINT, 243, READ},         /* ssd plateau_winsize */
@@ -56,7 +58,8 @@ static const dialect_row rows[] = {
 enum { ROW_COUNT = sizeof rows / sizeof rows[0] };
 
 bool cr_dialect_concerns(const ProtobufCMessageDescriptor *type) {
-  return type == LAYER || type == TRANSFORM || type == NORM || type == BN || type == SOLVER;
+  return type == LAYER || type == TRANSFORM || type == NORM || type == BN || type == MULTIBOX ||
+         type == SOLVER;
 }
 
 bool cr_dialect_shows_nv(const ProtobufCMessageDescriptor *type, uint32_t number,

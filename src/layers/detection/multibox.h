@@ -42,9 +42,10 @@ typedef struct cr_multibox_image {
 /* Scratch of one thread. */
 typedef struct cr_multibox_scratch {
   cr_matcher matcher;
-  cr_buffer negative; /* int32_t per prior: 1 if it contributes without an object */
-  cr_buffer loss;     /* float per prior, if locations count in mining */
-  cr_buffer matched;  /* int32_t: the boxes that are matched */
+  cr_buffer negative;                 /* int32_t per prior: 1 if it contributes without an object */
+  cr_buffer loss;                     /* float per prior, if locations count in mining */
+  cr_buffer matched;                  /* int32_t: the boxes that are matched */
+  cr_buffer refined, refined_columns; /* the image's prior boxes after RefineDet's first stage */
 } cr_multibox_scratch;
 
 typedef struct cr_multibox_state {
@@ -70,6 +71,7 @@ typedef struct cr_multibox_pass {
   int workers;
   cr_matching of; /* without objects */
   const float *loc;
+  const float *first_conf, *first_loc;  /* of RefineDet's first stage; NULL: none */
   const float *loss;                    /* of boxes' classes, for mining */
   cr_host_values exact;                 /* the same losses, for the sum */
   cr_host_results label, counts;        /* unset if all boxes contribute */
@@ -78,6 +80,12 @@ typedef struct cr_multibox_pass {
 
 static inline const Caffe__MultiBoxLossParameter *cr_multibox_param(const cr_layer *layer) {
   return layer->param->multibox_loss_param;
+}
+
+/* Whether all objects are of one class. With two classes they are, as in RefineDet's first stage,
+ * whose objects have the labels of the second stage. */
+static inline bool cr_multibox_agnostic(const Caffe__MultiBoxLossParameter *p) {
+  return p->map_object_to_agnostic || (p->num_classes == 2 && p->background_label_id == 0);
 }
 
 static inline bool cr_multibox_mines(const cr_layer *layer) {

@@ -6,16 +6,19 @@
  * the boxes that mining selects. The target of a location is the offset from the prior box to the
  * object (code_type).
  * Shapes: locations (N, 4 priors), scores (N, classes priors), prior boxes (1, 2, 4 priors),
- * objects (1, 1, rows, 8) -> loss (a scalar). With share_location: false, locations are (N, 4
+ * objects (1, 1, rows, 8), optionally scores (N, 2 priors) and locations (N, 4 priors) of
+ * RefineDet's first stage -> loss (a scalar). With share_location: false, locations are (N, 4
  * classes priors). A row of objects is item, class, instance, xmin, ymin, xmax, ymax, difficult.
+ * The first stage's locations refine the prior boxes. A box with a score of an object below
+ * objectness_score is not mined. With num_classes: 2 and background 0, objects of all labels are of
+ * class 1.
  * Fields: multibox_loss_param, loss_param.
- * Caffe: as in Caffe-SSD; bp_inside and ignore_difficult_gt are refused. VALID divides by the
- * number of matched boxes. With encode_variance_in_target the gradient of locations lacks the
- * factor 1 / variance, as in Caffe-SSD.
- * Example, loc 1 8, conf 1 6, prior 1 2 8, label 1 1 2 8:
- *   layer { name: "loss" type: "MultiBoxLoss" bottom: "loc" bottom: "conf" bottom: "prior"
- *     bottom: "label" top: "loss" propagate_down: true propagate_down: true
- *     propagate_down: false propagate_down: false
+ * Caffe: as in Caffe-SSD and RefineDet; HARD_EXAMPLE is refused after a first stage; bp_inside and
+ * ignore_difficult_gt are refused. VALID divides by the number of matched boxes. With
+ * encode_variance_in_target the gradient of locations lacks the factor 1 / variance, as in
+ * Caffe-SSD. Example, loc 1 8, conf 1 6, prior 1 2 8, label 1 1 2 8: layer { name: "loss" type:
+ * "MultiBoxLoss" bottom: "loc" bottom: "conf" bottom: "prior" bottom: "label" top: "loss"
+ * propagate_down: true propagate_down: true propagate_down: false propagate_down: false
  *     multibox_loss_param { num_classes: 3 background_label_id: 2 code_type: CENTER_SIZE } } */
 #include <math.h>
 #include <stdlib.h>
@@ -53,6 +56,16 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
     return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
                          "bp_inside and ignore_difficult_gt are not supported");
   }
+  if (p->use_polygon) {
+    return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
+                         "use_polygon: the polygons of TextBoxes++ are not supported");
+  }
+  if (layer->bottoms > 4 &&
+      ((int)p->mining_type == CR_MULTIBOX_HARD_EXAMPLE || !p->share_location)) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                         "after a first stage (bottoms 4 and 5) mining_type is MAX_NEGATIVE or "
+                         "NONE, with share_location");
+  }
   if ((int)p->mining_type != CR_MULTIBOX_NO_MINING && !p->share_location) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT, "mining goes with share_location only");
   }
@@ -86,6 +99,13 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   const crema_shape scalar = cr_shape(0, NULL), one = cr_shape_1(1);
   CR_TRY(cr_priors_check(layer, bottom, s->classes, s->loc_classes, &s->images, &s->priors));
   CR_TRY(cr_check_rows(layer, "bottom 3 (objects)", &bottom[3]->shape, 8));
+  for (int i = 4; i < layer->bottoms; ++i) {
+    const int64_t wanted = s->images * s->priors * (i == 4 ? 2 : 4);
+    if (crema_blob_count(bottom[i]) == wanted) continue;
+    return cr_layer_fail(layer, CREMA_E_SHAPE,
+                         "bottom %d (of the first stage) must have %lld numbers, found %lld", i,
+                         (long long)wanted, (long long)crema_blob_count(bottom[i]));
+  }
   CR_TRY(crema_blob_reshape(top[0], &scalar));
   s->loc.made = -1; /* the bottom may have other extents */
   cr_op_desc desc = cr_layer_op_desc(CR_OP_AXPBY);
@@ -136,9 +156,10 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
                              const bool *propagate_down, crema_blob *const *bottom) {
   cr_multibox_state *s = layer->state;
-  if (propagate_down[2] || propagate_down[3]) {
+  for (int i = 2; i < layer->bottoms; ++i) {
+    if (!propagate_down[i]) continue;
     return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
-                         "prior boxes and objects (bottoms 2 and 3) have no gradient");
+                         "only locations and scores (bottoms 0 and 1) have a gradient");
   }
   for (int i = 0; i < 2; ++i) {
     if (!propagate_down[i]) continue;
@@ -163,6 +184,8 @@ static void destroy(cr_layer *layer) {
     cr_buffer_free(&s->scratch[i].negative);
     cr_buffer_free(&s->scratch[i].loss);
     cr_buffer_free(&s->scratch[i].matched);
+    cr_buffer_free(&s->scratch[i].refined);
+    cr_buffer_free(&s->scratch[i].refined_columns);
   }
   free(s->scratch);
   cr_buffer_free(&s->truths.memory);
@@ -173,12 +196,12 @@ static void destroy(cr_layer *layer) {
 
 const cr_layer_class cr_layer_multibox_loss = {
     CR_LAYER_OF_OPS("MultiBoxLoss", sizeof(cr_multibox_state), setup, reshape, forward, backward),
-    .bottoms = {4, 4},
+    .bottoms = {4, 6},
     .tops = {1, 1},
     .graph.auto_tops = true,
     .loss = true,
     .graph.reads_loss_param = true,
-    .no_gradient_bottoms = 1u << 2 | 1u << 3,
+    .no_gradient_bottoms = 1u << 2 | 1u << 3 | 1u << 4 | 1u << 5,
     .uses_bottom = uses_bottom,
     .destroy = destroy,
 };

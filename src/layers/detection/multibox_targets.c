@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/cpu_dispatch.h"
 #include "core/fail.h"
@@ -13,21 +14,42 @@ static int32_t *match_of(const cr_multibox_state *s, int64_t image) {
 }
 
 static int64_t label_of(const Caffe__MultiBoxLossParameter *p, const cr_truth *truth) {
-  return p->map_object_to_agnostic ? (int64_t)p->background_label_id + 1 : truth->label;
+  return cr_multibox_agnostic(p) ? (int64_t)p->background_label_id + 1 : truth->label;
 }
 
 static const float *locations_of(const cr_multibox_state *s, const float *loc, int64_t image) {
   return loc + image * s->priors * s->loc_classes * 4;
 }
 
+/* Moves the prior boxes by the image's locations of RefineDet's first stage. */
+static crema_status refine(const cr_multibox_pass *pass, cr_multibox_scratch *own, int64_t image,
+                           cr_matching *of) {
+  const int64_t priors = of->priors;
+  const float *loc = pass->first_loc + image * priors * 4;
+  CR_TRY(cr_buffer_reserve(&own->refined, (size_t)priors * 8 * sizeof(float)));
+  float *to = (float *)(void *)own->refined.data;
+  for (int64_t k = 0; k < priors; ++k) {
+    const cr_prior at = cr_prior_at(of->prior, priors, k);
+    const cr_box box =
+        cr_box_decode(of->param->code_type, of->param->encode_variance_in_target, &at, loc + 4 * k);
+    const float sides[4] = {box.xmin, box.ymin, box.xmax, box.ymax};
+    memcpy(to + 4 * k, sides, sizeof sides);
+  }
+  memcpy(to + 4 * priors, of->prior + 4 * priors, (size_t)priors * 4 * sizeof(float));
+  of->prior = to;
+  return cr_matching_columns(of, &own->refined_columns);
+}
+
 /* The matching of an image, with its objects. */
-static cr_matching matching_of(const cr_multibox_pass *pass, int64_t image) {
+static crema_status matching_of(const cr_multibox_pass *pass, cr_multibox_scratch *own,
+                                int64_t image, cr_matching *out) {
   const cr_multibox_state *s = pass->layer->state;
   const cr_multibox_image *part = cr_multibox_image_at(s, image);
-  cr_matching of = pass->of;
-  of.truth = s->truths.at + part->first_truth;
-  of.truths = part->truths;
-  return of;
+  *out = pass->of;
+  out->truth = s->truths.at + part->first_truth;
+  out->truths = part->truths;
+  if (pass->first_loc == NULL || out->truths == 0) return CREMA_OK;
+  return refine(pass, own, image, out);
 }
 
 /* Matches one image, for each class with its own locations. */
@@ -117,8 +139,9 @@ static void put_targets(const cr_multibox_pass *pass, const cr_matching *of, int
 static crema_status match_one(void *state, int worker, int64_t image) {
   const cr_multibox_pass *pass = state;
   const cr_multibox_state *s = pass->layer->state;
-  const cr_matching of = matching_of(pass, image);
   cr_multibox_scratch *own = &s->scratch[worker];
+  cr_matching of;
+  CR_TRY(matching_of(pass, own, image, &of));
   int32_t *match = match_of(s, image);
   for (int64_t k = 0; k < s->loc_classes * s->priors; ++k) match[k] = CR_UNMATCHED;
   if (of.truths > 0) CR_TRY(match_image(pass, &own->matcher, &of, image));
@@ -149,6 +172,14 @@ static crema_status mine(const cr_multibox_pass *pass, cr_multibox_scratch *own,
   const cr_multibox_state *s = pass->layer->state;
   const float *loc = locations_of(s, pass->loc, image), *loss = pass->loss + image * s->priors;
   int32_t *match = match_of(s, image);
+  if (pass->first_conf != NULL) {
+    /* Boxes that the first stage takes for background are no examples of it here. */
+    const float *conf = pass->first_conf + image * s->priors * 2;
+    for (int64_t k = 0; k < s->priors; ++k) {
+      const bool hidden = conf[2 * k + 1] < of->param->objectness_score;
+      if (hidden && match[k] == CR_UNMATCHED) match[k] = CR_CLOSE;
+    }
+  }
   if ((int)of->param->mining_type == CR_MULTIBOX_HARD_EXAMPLE) {
     CR_TRY(cr_buffer_reserve(&own->loss, (size_t)s->priors * sizeof *loss));
     float *both = (float *)(void *)own->loss.data;
@@ -228,10 +259,11 @@ CR_CLONES static int64_t matches_in(int64_t count, const int32_t *match) {
 static crema_status choose(void *state, int worker, int64_t image) {
   const cr_multibox_pass *pass = state;
   const cr_multibox_state *s = pass->layer->state;
-  const cr_matching of = matching_of(pass, image);
   const int64_t first = image * s->priors;
   const bool mines = cr_multibox_mines(pass->layer);
   cr_multibox_scratch *own = &s->scratch[worker];
+  cr_matching of;
+  CR_TRY(matching_of(pass, own, image, &of));
   cr_multibox_image *part = cr_multibox_image_at(s, image);
   CR_TRY(cr_buffer_reserve(&own->negative, (size_t)s->priors * sizeof(int32_t)));
   int32_t *negative = (int32_t *)(void *)own->negative.data;
@@ -270,8 +302,9 @@ static void put_some(const cr_multibox_pass *pass, const cr_matching *of, const 
 static crema_status put_image_locations(void *state, int worker, int64_t image) {
   const cr_multibox_pass *pass = state;
   const cr_multibox_state *s = pass->layer->state;
-  const cr_matching of = matching_of(pass, image);
   const int32_t *match = match_of(s, image);
+  cr_matching of;
+  CR_TRY(matching_of(pass, &s->scratch[worker], image, &of));
   int64_t at = cr_multibox_image_at(s, image)->first_loc_row;
   cr_buffer *matched = &s->scratch[worker].matched;
   cr_box_pairs pairs = {0};
@@ -357,12 +390,16 @@ crema_status cr_multibox_search(cr_multibox_pass *pass, crema_context *context,
   const Caffe__MultiBoxLossParameter *p = cr_multibox_param(layer);
   const size_t boxes = (size_t)(s->images * s->priors);
   const cr_truth_rule rule = {.items = 1000000000,
-                              .classes = p->map_object_to_agnostic ? INT32_MAX : s->classes,
+                              .classes = cr_multibox_agnostic(p) ? INT32_MAX : s->classes,
                               .background = p->background_label_id,
                               .omits_difficult = !p->use_difficult_gt};
   cr_host_values label;
   size_t truths = 0;
   CR_TRY(cr_tensor_host_read_floats(bottom[0]->data, &pass->loc));
+  if (layer->bottoms > 4) {
+    CR_TRY(cr_tensor_host_read_floats(bottom[4]->data, &pass->first_conf));
+  }
+  if (layer->bottoms > 5) CR_TRY(cr_tensor_host_read_floats(bottom[5]->data, &pass->first_loc));
   CR_TRY(cr_tensor_host_read_floats(bottom[2]->data, &pass->of.prior));
   CR_TRY(cr_host_read(bottom[3]->data, &label));
   CR_TRY(cr_truths_read(layer, &label, bottom[3]->shape.dim[2], &rule, &s->truths));

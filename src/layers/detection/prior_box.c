@@ -3,11 +3,12 @@
  * Formula: each cell has boxes around its centre ((x + offset) step_w, (y + offset) step_h). Each
  * min_size gives a square and, with max_size, a square of side sqrt(min_size max_size). Each aspect
  * ratio r gives a box of width min_size sqrt(r) and height min_size / sqrt(r). Coordinates are
- * fractions of the image. Sizes are truncated to whole numbers.
+ * fractions of the image. Sizes are truncated to whole numbers. With denser_prior_boxes each box is
+ * followed by the same box around ((x + offset) step_w, (y + 1) step_h).
  * Shapes: the map (N, C, H, W), the image (N, C, height, width) -> y (1, 2, 4 boxes): the boxes and
  * their variances.
  * Fields: prior_box_param.
- * Caffe: as in Caffe-SSD.
+ * Caffe: as in Caffe-SSD; denser_prior_boxes as in TextBoxes++.
  * Example, map 1 8 3 3, image 1 3 30 30:
  *   layer { name: "priors" type: "PriorBox" bottom: "map" bottom: "image" top: "y"
  *     prior_box_param { min_size: 10 max_size: 20 aspect_ratio: 2 variance: 0.1 } } */
@@ -100,6 +101,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
     CR_TRY(add_ratio(layer, s, (double)p->aspect_ratio[i], p->flip));
   }
   s->per_cell = s->ratios * (int64_t)p->n_min_size + (int64_t)p->n_max_size;
+  if (p->denser_prior_boxes) s->per_cell *= 2;
   return CREMA_OK;
 }
 
@@ -135,20 +137,25 @@ typedef struct writer {
   const prior_state *state;
   cr_host_results to;
   double offset;
-  bool clip;
+  bool clip, denser;
   int64_t cell, at;
 } writer;
 
-/* A box of this size in pixels around the cell's centre. */
-static void put_box(writer *w, double width, double height) {
+/* A box of this size in pixels, with its centre at these shares of the cell. */
+static void put_box_at(writer *w, double width, double height, double right, double down) {
   const prior_state *s = w->state;
   for (int k = 0; k < 4; ++k) {
     const int64_t cell = k % 2 == 0 ? w->cell % s->map[0] : w->cell / s->map[0];
     const double half = (k % 2 == 0 ? width : height) / 2;
-    const double centre = ((double)cell + w->offset) * s->step[k % 2];
+    const double centre = ((double)cell + (k % 2 == 0 ? right : down)) * s->step[k % 2];
     const double value = (k < 2 ? centre - half : centre + half) / s->image[k % 2];
     cr_host_put(&w->to, w->at++, w->clip ? fmin(fmax(value, 0), 1) : value);
   }
+}
+
+static void put_box(writer *w, double width, double height) {
+  put_box_at(w, width, height, w->offset, w->offset);
+  if (w->denser) put_box_at(w, width, height, w->offset, 1);
 }
 
 static void put_cell(writer *w, const Caffe__PriorBoxParameter *p) {
@@ -167,7 +174,8 @@ static void put_cell(writer *w, const Caffe__PriorBoxParameter *p) {
 }
 
 static crema_status compute(prior_state *s, const Caffe__PriorBoxParameter *p) {
-  writer w = {.state = s, .offset = (double)p->offset, .clip = p->clip};
+  writer w = {
+      .state = s, .offset = (double)p->offset, .clip = p->clip, .denser = p->denser_prior_boxes};
   CR_TRY(cr_host_write(s->boxes, &w.to));
   for (w.cell = 0; w.cell < s->map[0] * s->map[1]; ++w.cell) put_cell(&w, p);
   const int64_t half = w.at;

@@ -235,6 +235,22 @@ crema_status cr_suppress(const cr_box *box, cr_ranked *candidate, size_t *count,
   return CREMA_OK;
 }
 
+crema_status cr_write_detections(cr_buffer *row, int64_t images, crema_blob *top) {
+  enum { WIDTH = 7 };
+  const bool none = row->size == 0;
+  cr_host_results to;
+  for (int64_t i = 0; i < images && none; ++i) {
+    const float empty[WIDTH] = {(float)i, -1, -1, -1, -1, -1, -1};
+    CR_TRY(cr_buffer_append(row, empty, sizeof empty));
+  }
+  const int64_t rows = (int64_t)(row->size / (WIDTH * sizeof(float)));
+  const float *values = (const float *)(const void *)row->data;
+  CR_TRY(crema_blob_reshape(top, &(crema_shape){.axes = 4, .dim = {1, 1, rows, WIDTH}}));
+  CR_TRY(cr_host_write(top->data, &to));
+  for (int64_t i = 0; i < rows * WIDTH; ++i) cr_host_put(&to, i, (double)values[i]);
+  return CREMA_OK;
+}
+
 crema_status cr_check_rows(const cr_layer *layer, const char *what, const crema_shape *shape,
                            int64_t width) {
   char text[128];

@@ -91,6 +91,12 @@ float cr_box_columns_match(const cr_box_columns *columns, cr_box box, float leas
 crema_status cr_suppress(const cr_box *box, cr_ranked *candidate, size_t *count, float threshold,
                          float eta, int64_t most, cr_buffer *memory) CREMA_MUST_USE;
 
+/* Detections: */
+
+/* Writes rows of image, class, score and box, 7 floats each, to a top (1, 1, rows, 7). Without any
+ * there becomes one row for each image, with -1 after its number; `row` gets these rows too. */
+crema_status cr_write_detections(cr_buffer *row, int64_t images, crema_blob *top) CREMA_MUST_USE;
+
 /* Objects: */
 
 /* An object of a batch. */
