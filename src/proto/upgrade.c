@@ -139,6 +139,7 @@ static const struct {
     {cr_upgrade_v1_needed, NULL, cr_upgrade_v1, "layers of the second format (V1LayerParameter)"},
     {has_inputs, NULL, upgrade_inputs, "\"input\" fields to an Input layer"},
     {NULL, cr_upgrade_names_needed, cr_upgrade_names, "names of other forks"},
+    {NULL, cr_upgrade_clips_needed, cr_upgrade_clips, "VideoData with a list to VideoClips"},
     {NULL, cr_upgrade_volumes_needed, cr_upgrade_volumes,
      "layers over three axes of C3D and video-caffe to Convolution, Deconvolution and Pooling"},
     {cr_upgrade_fused_needed, NULL, cr_upgrade_fused,

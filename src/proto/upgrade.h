@@ -70,6 +70,12 @@ bool cr_upgrade_names_needed(const Caffe__LayerParameter *layer);
 crema_status cr_upgrade_volumes(cr_upgrade *upgrade) CREMA_MUST_USE;
 bool cr_upgrade_volumes_needed(const Caffe__LayerParameter *layer);
 
+/* VideoData with a list of clips, as C3D, video-caffe and TSN have it, becomes VideoClips. Its fields
+ * that ImageData has as well go to image_data_param, mean and crop to transform_param. Errors:
+ * CREMA_E_PARSE when both image_data_param and a source of video_data_param are given. */
+crema_status cr_upgrade_clips(cr_upgrade *upgrade) CREMA_MUST_USE;
+bool cr_upgrade_clips_needed(const Caffe__LayerParameter *layer);
+
 /* Tools of these steps (upgrade_fields.c): */
 
 /* Fails with CREMA_E_PARSE: two names of one field are given. */

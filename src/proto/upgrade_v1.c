@@ -232,6 +232,7 @@ static const struct {
     {CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__DATA, "data_param"},
     {CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__IMAGE_DATA, "image_data_param"},
     {CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__WINDOW_DATA, "window_data_param"},
+    {CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__VIDEO_DATA, "image_data_param"},
 };
 
 static const char *const transform_fields[] = {"scale", "mean_file", "crop_size", "mirror"};

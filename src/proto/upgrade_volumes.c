@@ -5,7 +5,7 @@
 #include "core/fail.h"
 #include "proto/upgrade.h"
 
-/* A type of a fork and the current type for it. C3D's first version has its fields in `param`, the second
+/* A type of a fork and the type that it becomes. C3D's first version has its fields in `param`, the second
  * in `moved`. */
 typedef struct volume_kind {
   const char *type, *becomes, *param, *moved;

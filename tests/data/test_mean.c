@@ -60,7 +60,7 @@ TEST(extents) {
 
 TEST(refusals) {
   static const refused_text cases[] = {
-      {"shape { dim: 1 dim: 1 dim: 1 dim: 2 dim: 3 } " SIX, CREMA_E_SHAPE, "5 axes"},
+      {"shape { dim: 1 dim: 1 dim: 1 dim: 1 dim: 2 dim: 3 } " SIX, CREMA_E_SHAPE, "6 axes"},
       {"shape { dim: 2 dim: 1 dim: 1 dim: 3 } " SIX, CREMA_E_SHAPE, "shape 2 1 1 3"},
       {"num: 2 channels: 1 height: 1 width: 3 " SIX, CREMA_E_SHAPE, "shape 2 1 1 3"},
       {"num: 0 channels: 1 height: 2 width: 3 " SIX, CREMA_E_SHAPE, "shape 0 1 2 3"},

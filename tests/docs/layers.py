@@ -20,8 +20,8 @@ import layer_catalogue  # noqa: E402
 PARTS = ["**Formula.** ", "**Shapes.** ", "**Dialects.** ", "**Compared with Caffe.** ", "## Example"]
 TYPES = ["DOUBLE", "FLOAT", "FLOAT16"]
 PAIRS = [(forward, backward) for forward in TYPES for backward in TYPES] + [("BFLOAT16", "BFLOAT16")]
-FILES = ["AnnotatedData", "BoxData", "Data", "HDF5Data", "HDF5Output", "ImageData", "ImageSegData", "VideoData",
-         "WindowData"]
+FILES = ["AnnotatedData", "BoxData", "Data", "HDF5Data", "HDF5Output", "ImageData", "ImageSegData", "VideoClips",
+         "VideoData", "WindowData"]
 CAT = ROOT / "examples/images/cat.jpg"
 
 
@@ -51,6 +51,11 @@ def make_data(folder):
     """What the examples of layers that read files name. samples.h5 comes from HDF5Output's own."""
     (folder / "pairs.txt").write_text("map.png map.png\n")
     make_video(folder)
+    for clip in (1, 2):
+        (folder / f"clip{clip}").mkdir()
+        for frame in range(1, 5):
+            (folder / f"clip{clip}/image_{frame:04}.jpg").symlink_to(CAT)
+    (folder / "clips.txt").write_text("clip1 1 0\nclip2 1 1\n")
     (folder / "images.txt").write_text(f"{CAT} 0\n{CAT} 1\n")
     code, text = crema(folder, "convert_imageset", "-resize_height", "32", "-resize_width", "32", "/",
                        "images.txt", "train_lmdb")

@@ -24,6 +24,7 @@ import schema  # noqa: E402
 INPUT = 'layer { name: "in" type: "Input" top: "x" input_param { shape { dim: 2 dim: 4 dim: 6 dim: 6 } } } '
 LAYER = INPUT + 'layer { name: "op" type: "%s" bottom: "x" top: "y" %s }'
 DATA = 'layer { name: "op" type: "ImageData" top: "x" image_data_param { source: "list.txt" %s } %s }'
+CLIPS = 'layer { name: "op" type: "VideoData" top: "x" video_data_param { source: "list.txt" %s } %s }'
 BOX = INPUT + 'layer { name: "op" type: "%s" bottom: "x" bottom: "x" bottom: "x" %s top: "y" %s }'
 
 
@@ -54,6 +55,9 @@ REFUSED = {
     "MultiBoxLossParameter.ignore_difficult_gt":
         BOX % ("MultiBoxLoss", 'bottom: "x"', "multibox_loss_param { num_classes: 2 ignore_difficult_gt: true }"),
     "NoiseParameter.convert_to_lab": transform("noise_param { convert_to_lab: true }"),
+    "VideoDataParameter.num_of_labels": CLIPS % ("num_of_labels: 2", ""),
+    "VideoDataParameter.use_multiple_label": CLIPS % ("use_multiple_label: true", ""),
+    "TransformationParameter.original_image": transform("original_image: true"),
     "PoolingParameter.axis": layer("Pooling", "pooling_param { kernel_size: 2 axis: 2 }"),
     "ReLUParameter.fuse": layer("ReLU", "relu_param { fuse: true negative_slope: 0.5 }"),
     "RegionLossParameter.softmax_tree":

@@ -378,6 +378,30 @@ TEST(volumes_of_video_caffe) {
       "layer \"p\": both \"kernel_depth\" and \"kernel_shape\" are given; use \"kernel_shape\"");
 }
 
+TEST(clips_of_forks) {
+  net_becomes(
+      "layer { name: 'd' type: 'VideoData' video_data_param { source: 'l' batch_size: 2 "
+      "new_length: 3 shuffle: true root_folder: 'r' grayscale: true crop_size: 5 } }",
+      "layer {\n  name: \"d\"\n  type: \"VideoClips\"\n  transform_param {\n"
+      "    crop_size: 5\n  }\n  image_data_param {\n    source: \"l\"\n    batch_size: 2\n"
+      "    shuffle: true\n    is_color: false\n    root_folder: \"r\"\n  }\n"
+      "  video_data_param {\n    new_length: 3\n  }\n}\n",
+      true);
+  net_becomes(
+      "layers { type: VIDEO_DATA image_data_param { source: 'l' new_length: 3 mean_value: 4 "
+      "mirror: true } }",
+      "layer {\n  type: \"VideoClips\"\n  transform_param {\n    mirror: true\n"
+      "    mean_value: 4\n  }\n  image_data_param {\n    source: \"l\"\n  }\n"
+      "  video_data_param {\n    new_length: 3\n    use_image: false\n  }\n}\n",
+      true);
+  net_fails(
+      "layer { name: 'd' type: 'VideoData' image_data_param {} video_data_param { source: 'l' "
+      "} }",
+      CREMA_E_PARSE,
+      "layer \"d\": both \"image_data_param\" and \"video_data_param\" are given; use "
+      "\"video_data_param\"");
+}
+
 /* DeepLab's first version, and FCN's. */
 TEST(segmentation_of_the_second_format) {
   net_becomes(

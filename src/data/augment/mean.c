@@ -7,10 +7,17 @@
 #include "core/fail.h"
 #include "proto/proto.h"
 
-/* Four extents, outermost first; missing leading extents are 1. */
+/* Four extents, outermost first; missing leading extents are 1. The mean of clips has five: the
+ * frames of a channel count as channels. */
 static crema_status read_extents(const Caffe__BlobProto *proto, int64_t dim[4]) {
   dim[0] = dim[1] = dim[2] = dim[3] = 1;
-  if (proto->shape != NULL) {
+  if (proto->shape != NULL && proto->shape->n_dim == 5) {
+    const int64_t *from = proto->shape->dim;
+    dim[0] = from[0];
+    dim[1] = from[1] > 0 && from[2] > 0 && from[1] <= INT_MAX / from[2] ? from[1] * from[2] : 0;
+    dim[2] = from[3];
+    dim[3] = from[4];
+  } else if (proto->shape != NULL) {
     size_t axes = proto->shape->n_dim;
     if (axes > 4) return cr_fail(CREMA_E_SHAPE, "a mean image of %zu axes", axes);
     for (size_t i = 0; i < axes; ++i) dim[4 - axes + i] = proto->shape->dim[i];

@@ -12,9 +12,9 @@ typedef struct cr_mean {
   float *values; /* channels * height * width */
 } cr_mean;
 
-/* Reads a BlobProto file with extents (channels, height, width), with or without a leading 1.
- * Free with cr_mean_free. Errors name the path: CREMA_E_SHAPE, CREMA_E_CORRUPT,
- * CREMA_E_NOT_FOUND. */
+/* Reads a BlobProto file with extents (channels, height, width), with or without a leading 1,
+ * or (1, channels, frames, height, width), whose channels and frames become channels. Free with
+ * cr_mean_free. Errors name the path: CREMA_E_SHAPE, CREMA_E_CORRUPT, CREMA_E_NOT_FOUND. */
 crema_status cr_mean_read(const char *path, cr_mean *out) CREMA_MUST_USE;
 
 /* Writes a mean image with four extents (1, channels, height, width), as every Caffe reads it. */

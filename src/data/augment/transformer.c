@@ -56,6 +56,12 @@ static crema_status read_mean(cr_transformer *t, const Caffe__TransformationPara
 static crema_status read_param(cr_transformer *t, const Caffe__TransformationParameter *param,
                                Caffe__Phase phase, const char *net_path) {
   CR_TRY(cr_augment_create(param, &t->augment));
+  if (param->fix_crop || param->more_fix_crop || param->multi_scale || param->n_scale_ratios > 0 ||
+      param->is_flow || param->original_image) {
+    return cr_fail(CREMA_E_UNSUPPORTED,
+                   "transform_param: fix_crop, multi_scale and is_flow are for clips of VideoData "
+                   "only, original_image is not supported");
+  }
   if (param->force_color && param->force_gray) {
     return cr_fail(CREMA_E_ARGUMENT,
                    "transform_param: force_color and force_gray exclude each other");

@@ -140,7 +140,7 @@ static crema_status receive_next(cr_video_pipe *pipe, cr_image *out) {
   bool end = false;
   if (pipe->running) CR_TRY(receive(pipe, out, &end));
   else CR_TRY(receive_first(pipe, out, &end));
-  if (end && pipe->any && !pipe->camera) CR_TRY(receive_first(pipe, out, &end));
+  if (end && pipe->any && !pipe->camera && !pipe->once) CR_TRY(receive_first(pipe, out, &end));
   if (end && !pipe->any && !pipe->before_5_1) {
     pipe->before_5_1 = true;
     crema_status status = receive_first(pipe, out, &end);

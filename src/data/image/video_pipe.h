@@ -10,6 +10,7 @@ typedef struct cr_video_pipe {
   char *program; /* the path of ffmpeg */
   char *input;   /* its argument after -i */
   bool camera;
+  bool once; /* no frame follows the last; set it after cr_video_pipe_open */
   cr_child child;
   bool running;
   bool any;        /* this process has delivered a frame */
@@ -31,10 +32,10 @@ const char *cr_video_pipe_name(const cr_video_pipe *pipe);
 void cr_video_pipe_stop(cr_video_pipe *pipe);
 
 /* Reads frame `number` of the stream into `out`, blue, green, red, and skips earlier frames. Each
- * frame of the video counts once, for any display time. The first frame follows the last. Numbers
- * must not fall without cr_video_pipe_stop. One thread uses a pipe; the process ends with it.
- * Errors: CREMA_E_IO (no process, or no frame), CREMA_E_CORRUPT (no frames in the stream), errors
- * of cr_image_reserve. */
+ * frame of the video counts once, for any display time. The first frame follows the last, unless
+ * `once` is set. Numbers must not fall without cr_video_pipe_stop. One thread uses a pipe; the
+ * process ends with it. Errors: CREMA_E_IO (no process, or no frame), CREMA_E_CORRUPT (no frames in
+ * the stream), errors of cr_image_reserve. */
 crema_status cr_video_pipe_read(cr_video_pipe *pipe, uint64_t number, cr_image *out) CREMA_MUST_USE;
 
 #endif

@@ -58,9 +58,12 @@ crema_status cr_listed_input_open(cr_layer *layer, size_t lines,
 crema_status cr_listed_input_start(cr_layer *layer, const cr_source *source,
                                    const crema_shape *shape, crema_blob *const *top) {
   cr_listed_input *s = layer->state;
-  const int64_t *dim = shape[0].dim;
-  cr_log_info("output data size: %" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64, dim[0], dim[1],
-              dim[2], dim[3]);
+  cr_buffer size = {0};
+  for (int i = 0; i < shape[0].axes; ++i) {
+    CR_TRY(cr_buffer_print(&size, "%s%" PRId64, i > 0 ? "," : "", shape[0].dim[i]));
+  }
+  cr_log_info("output data size: %s", size.data);
+  cr_buffer_free(&size);
   const cr_pipeline_options options = {.name = s->path,
                                        .source = source,
                                        .user = s,

@@ -1,5 +1,5 @@
-/* The common part of ImageData and ImageSegData: batches of the image files of a list, in order or
- * shuffled, loaded by several threads. */
+/* The common part of ImageData, ImageSegData and VideoClips: batches of the files of a list, in
+ * order or shuffled, loaded by several threads. */
 #ifndef CR_LAYERS_LISTED_INPUT_H
 #define CR_LAYERS_LISTED_INPUT_H
 
