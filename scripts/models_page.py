@@ -58,6 +58,7 @@ NETS = {
     "fcn8s": ("FCN-8s", f"{VOC} segmentation", "65.5 mean IoU",
               "[authors][fcn], seg11valid",
               "[authors][fcn]", LISTED),
+    "c3d": ("C3D", "UCF-101 actions", "-", "-", "yours", LISTED),
     "unet": ("U-Net", "cell segmentation", "92.0 IoU", "[paper][unet], PhC-U373", "yours",
              LISTED),
 }

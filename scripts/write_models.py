@@ -382,6 +382,67 @@ snapshot_prefix: "models/cifar10_resnet20/cifar10_resnet20"
 
 MSRA = 'type: "msra"'
 
+UCF101 = """\
+# The clips are made from the videos of UCF-101 (https://www.crcv.ucf.edu/data/UCF101.php):
+#   for video in UCF-101/*/*.avi; do
+#     folder=examples/ucf101/$(basename "$video" .avi)
+#     mkdir -p "$folder" && ffmpeg -i "$video" -q:v 2 "$folder/image_%04d.jpg"
+#   done
+# A line of the lists examples/ucf101/train.txt and test.txt has a folder, the clip's first frame and its label:
+#   v_ApplyEyeMakeup_g08_c01 17 0"""
+
+
+def c3d(train):
+    """The paper's net: 3 x 3 x 3 convolutions of 16 frames. The first pooling keeps the frames. Layers have the names of
+    the authors' fine-tuned weights."""
+    net = Net("C3D", 112, False, {"filler": 'type: "gaussian" std: 0.01'})
+    if train:
+        net.train, net.lines = True, [UCF101, 'name: "C3D"']
+        for phase, more, batch in (("TRAIN", "mirror: true ", 30), ("TEST", "", 10)):
+            name, shuffle = ("train", "shuffle: true ") if phase == "TRAIN" else ("test", "")
+            net.lines += ['layer {', '  name: "data" type: "VideoClips" top: "data" top: "label"',
+                          f'  include {{ phase: {phase} }}',
+                          f'  transform_param {{ {more}crop_size: 112 mean_value: 90 mean_value: 98 mean_value: 102 }}',
+                          f'  image_data_param {{ source: "examples/ucf101/{name}.txt" batch_size: {batch} {shuffle}'
+                          'new_height: 128 new_width: 171 }', '  video_data_param { new_length: 16 }', '}']
+    else:
+        net.lines[3:4] = ['  input_param { shape { dim: 1 dim: 3 dim: 16 dim: 112 dim: 112 } }']
+    blob = "data"
+    for group, letters, outputs in ((1, "a", 64), (2, "a", 128), (3, "ab", 256), (4, "ab", 512), (5, "ab", 512)):
+        for letter in letters:
+            name = f"{group}{letter}"
+            blob = net.relu(f"relu{name}", net.conv(f"conv{name}", blob, outputs, 3, pad=1, bias=True,
+                                                    start=0 if group == 1 else 1))
+        size = "kernel_size: [1, 2, 2] stride: [1, 2, 2]" if group == 1 else "kernel_size: 2 stride: 2"
+        blob = net.pool(f"pool{group}", blob, f"pool: MAX {size}")
+    for number in (6, 7):
+        blob = net.relu(f"relu{number}", net.full(f"fc{number}", blob, 4096, 'type: "gaussian" std: 0.005', 1))
+        blob = net.layer(f"drop{number}", "Dropout", blob, blob, "dropout_param { dropout_ratio: 0.5 }")
+    score = net.full("fc8", blob, 101, start=0)
+    if not train:
+        net.layer("prob", "Softmax", score, "prob")
+    else:
+        net.layer("loss", "SoftmaxWithLoss", [score, "label"], "loss")
+        net.layer("accuracy", "Accuracy", [score, "label"], "accuracy", "include { phase: TEST }")
+    return "\n".join(net.lines) + "\n"
+
+
+C3D_SOLVER = """# The authors' rule for UCF-101: a tenth of the rate after 20,000 and after 40,000 iterations.
+net: "models/c3d/train_val.prototxt"
+test_iter: 100
+test_interval: 1000
+display: 20
+base_lr: 0.003
+lr_policy: "step"
+gamma: 0.1
+stepsize: 20000
+max_iter: 60000
+momentum: 0.9
+weight_decay: 0.005
+snapshot: 5000
+snapshot_prefix: "models/c3d/c3d_train"
+"""
+
 # How each paper trains: iter_size adds up its batch from smaller ones.
 RESNET = dict(size=224, filler=MSRA, batch=32, rate=0.1, decay=0.0001, iterations=600000,
               policy='lr_policy: "multistep"\ngamma: 0.1\nstepvalue: 150000\nstepvalue: 300000\nstepvalue: 450000',
@@ -445,6 +506,7 @@ def texts_of_all():
     """The folder of each model and the texts of its files."""
     yield "cifar10_resnet20", {"deploy.prototxt": resnet20(False), "train_test.prototxt": resnet20(True),
                                "solver.prototxt": RESNET20_SOLVER}
+    yield "c3d", {"deploy.prototxt": c3d(False), "train_val.prototxt": c3d(True), "solver.prototxt": C3D_SOLVER}
     for folder, (title, build, rules) in NETS.items():
         texts = {"solver.prototxt": solver(folder, rules)}
         for name, train in (("deploy", False), ("train_val", True)):

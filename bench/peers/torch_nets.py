@@ -33,6 +33,20 @@ def alexnet():
         nn.Dropout(), *relu(nn.Linear(4096, 4096)), nn.Dropout(), nn.Linear(4096, 1000)))
 
 
+def c3d():
+    def conv(inputs, outputs):
+        return relu(nn.Conv3d(inputs, outputs, 3, padding=1))
+
+    def pool3d():
+        return nn.MaxPool3d(2, ceil_mode=True)
+
+    return Net(nn.Sequential(
+        *conv(3, 64), nn.MaxPool3d((1, 2, 2), ceil_mode=True), *conv(64, 128), pool3d(), *conv(128, 256),
+        *conv(256, 256), pool3d(), *conv(256, 512), *conv(512, 512), pool3d(), *conv(512, 512), *conv(512, 512), pool3d(),
+        nn.Flatten(), *relu(nn.Linear(8192, 4096)), nn.Dropout(), *relu(nn.Linear(4096, 4096)), nn.Dropout(),
+        nn.Linear(4096, 101)))
+
+
 class Inception(nn.Module):
     def __init__(self, inputs, ones, reduce3, threes, reduce5, fives, projected):
         super().__init__()

@@ -21,7 +21,7 @@ import numpy
 import inference
 import results
 
-NETS = ("alexnet", "googlenet", "resnet50", "mobilenet_v1", "mobilenet_v2")
+NETS = ("alexnet", "googlenet", "resnet50", "mobilenet_v1", "mobilenet_v2", "c3d")
 MODELS = inference.MODELS
 
 SOLVER = """net: "{net}"
@@ -31,25 +31,28 @@ max_iter: 100000 display: 0 snapshot: 0 snapshot_after_train: false random_seed:
 
 INPUT = """layer {{
   name: "data" type: "Input" top: "data" top: "label"
-  input_param {{ shape {{ dim: {batch} dim: 3 dim: {size} dim: {size} }} shape {{ dim: {batch} }} }}
+  input_param {{ shape {{ {dims} }} shape {{ dim: {batch} }} }}
 }}
 """
 GPU_ROW = 10  # steps between two waits for the GPU
 
 
 def training_text(name, batch):
-    """train_val.prototxt with inputs in place of its two Data layers, and the side of its pictures."""
+    """train_val.prototxt with inputs instead of its two data layers, and the shape of a batch: images, or clips of
+    16 frames."""
     import prototxt
     path = MODELS / name / "train_val.prototxt"
     size = prototxt.read_net(path)["layer"][0].part("transform_param").one("crop_size")
+    shape = (batch, 3, 16, size, size) if name == "c3d" else (batch, 3, size, size)
     blocks, block = [], []
     for line in path.read_text().splitlines():
         block.append(line)
         if line == "}" or (line.startswith("layer {") and line.endswith("}")) or line.startswith("name:"):
             blocks.append("\n".join(block))
             block = []
-    kept = [b for b in blocks if 'type: "Data"' not in b]
-    return "\n".join([kept[0], INPUT.format(batch=batch, size=size)] + kept[1:]), size
+    kept = [b for b in blocks if 'type: "Data"' not in b and 'type: "VideoClips"' not in b]
+    dims = " ".join(f"dim: {n}" for n in shape)
+    return "\n".join([kept[0], INPUT.format(batch=batch, dims=dims)] + kept[1:]), shape
 
 
 class Crema:
@@ -61,13 +64,13 @@ class Crema:
         if args.gpu:  # otherwise a solver without one goes to the CPU
             crema.check(self.library.crema_device_get(crema.DEVICE_CUDA, 0, ctypes.byref(ctypes.c_void_p())))
         net, solver = pathlib.Path(folder) / "net.prototxt", pathlib.Path(folder) / "solver.prototxt"
-        text, size = training_text(name, args.batch)
+        text, shape = training_text(name, args.batch)
         net.write_text(text)
         solver.write_text(SOLVER.format(net=net, mode="GPU" if args.gpu else "CPU"))
         self.handle = ctypes.c_void_p()
         crema.check(self.library.crema_solver_load(str(solver).encode(), None, ctypes.byref(self.handle)))
         trained = crema.Net(handle=self.library.crema_solver_net(self.handle))
-        trained.blob("data").write()[...] = numpy.random.default_rng(1).uniform(-1, 1, (args.batch, 3, size, size))
+        trained.blob("data").write()[...] = numpy.random.default_rng(1).uniform(-1, 1, shape)
         trained.blob("label").write()[...] = 1
         self.trained, self.last = trained, list(trained.params().values())[-1][-1]
 
@@ -88,8 +91,7 @@ class Torch:
         torch.backends.cudnn.deterministic = args.deterministic
         self.torch, self.device = torch, "cuda" if args.gpu else "cpu"
         self.net = getattr(torch_nets, name)().train().to(self.device)
-        size = training_text(name, args.batch)[1]
-        self.images = (torch.rand(args.batch, 3, size, size) * 2 - 1).to(self.device)
+        self.images = (torch.rand(training_text(name, args.batch)[1]) * 2 - 1).to(self.device)
         self.labels = torch.ones(args.batch, dtype=torch.long, device=self.device)
         self.rule = torch.optim.SGD(self.net.parameters(), lr=0.0001, momentum=0.9, weight_decay=0.0005)
 

@@ -104,4 +104,5 @@ def main():
         (options.folder / f"{name}.txt").write_text("".join(lines))
 
 
-main()
+if __name__ == "__main__":
+    main()

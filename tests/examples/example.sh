@@ -141,5 +141,12 @@ PYTHON
     TRAIN=100 TEST=40 example segmentation
     # Three of four pixels are background.
     expect_value "segmentation" accuracy "> 0.85" ;;
+  volumes)
+    shorter examples/volumes/solver.prototxt test_iter 2 test_interval 40 max_iter 40
+    TRAIN=20 TEST=10 example volumes
+    expect_value "volumes" accuracy "> 0.95"
+    # The net that is deployed takes the weights.
+    run test -model here/deploy.prototxt -weights here/volumes_iter_40.caffemodel -iterations 1
+    expect_ok "deployed" ;;
 esac
 finish

@@ -1,5 +1,5 @@
 # Each example, shortened: example.sh CREMA SOURCE_DIR NAME [docs_photos]
-foreach(name mnist cifar10 char_lstm fine_tuning detection faster_rcnn segmentation)
+foreach(name mnist cifar10 char_lstm fine_tuning detection faster_rcnn segmentation volumes)
   add_test(NAME examples/${name}
     COMMAND ${CMAKE_CURRENT_LIST_DIR}/example.sh $<TARGET_FILE:crema_cli> ${PROJECT_SOURCE_DIR} ${name}
       $<TARGET_FILE:docs_photos>)

@@ -11,6 +11,7 @@ static const struct {
   const char *last; /* the layer whose weights are looked at besides the first's; NULL: the last */
 } models[] = {
     {"alexnet", PICTURE(67), "dim: 2", NULL},
+    {"c3d", "dim: 2 dim: 3 dim: 16 dim: 32 dim: 32", "dim: 2", NULL},
     {"caffenet", PICTURE(67), "dim: 2", NULL},
     {"densenet121", PICTURE(64), "dim: 2", NULL},
     {"fcn8s", "dim: 1 dim: 3 dim: 24 dim: 20", "dim: 1 dim: 1 dim: 24 dim: 20", NULL},
