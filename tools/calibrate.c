@@ -36,27 +36,28 @@ static char *next_path(char **text) {
   }
 }
 
-static crema_status run_images(cr_calibration *c, crema_net *net, const crema_image_options *image,
-                               char *list, int64_t most) {
+static crema_status run_images(cr_calibration *c, crema_net *net, calibrate_flags *flags,
+                               char *list) {
   int64_t count = 0;
+  crema_image_options image;
   if (crema_net_input_count(net) != 1) {
     return cr_fail(CREMA_E_ARGUMENT, "the net has %d inputs; -images needs one Input layer",
                    crema_net_input_count(net));
   }
+  CR_TRY(cli_image_flags_fit(&flags->image, flags->model, net, &image));
   crema_blob *input = crema_net_input(net, 0);
   crema_shape shape = *crema_blob_shape(input);
   if (shape.axes > 0) shape.dim[0] = 1;
   CR_TRY(crema_blob_reshape(input, &shape));
   CR_TRY(crema_net_reshape(net));
-  for (const char *path; count < most && (path = next_path(&list)) != NULL; ++count) {
-    CR_TRY(crema_image_load(path, image, input, 0));
+  for (const char *path; count < flags->iterations && (path = next_path(&list)) != NULL; ++count) {
+    CR_TRY(crema_image_load(path, &image, input, 0));
     CR_TRY(cr_calibration_run(c));
   }
   return count > 0 ? CREMA_OK : cr_fail(CREMA_E_ARGUMENT, "-images names no file");
 }
 
 static crema_status run(cr_calibration *c, crema_net *net, calibrate_flags *flags) {
-  crema_image_options image;
   cr_buffer list = {0};
   crema_status status = CREMA_OK;
   if (flags->images == NULL) {
@@ -65,10 +66,9 @@ static crema_status run(cr_calibration *c, crema_net *net, calibrate_flags *flag
     }
     return status;
   }
-  CR_TRY(cli_image_flags_read(&flags->image, &image));
   CR_TRY_GOTO(cr_file_read(flags->images, &list), out);
   CR_TRY_GOTO(cr_buffer_make_text(&list, flags->images), out);
-  status = run_images(c, net, &image, list.data, flags->iterations);
+  status = run_images(c, net, flags, list.data);
 out:
   cr_buffer_free(&list);
   return status;

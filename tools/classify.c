@@ -143,13 +143,55 @@ static crema_status load_net(classifier *c) {
   return crema_net_reshape(c->net);
 }
 
+/* Whether a blob has one number for each class of one image. */
+static bool is_scores(const crema_shape *shape) {
+  for (int i = 0; i < shape->axes; ++i) {
+    if (i != 1 && shape->dim[i] != 1) return false;
+  }
+  return shape->axes >= 2 && shape->dim[1] > 1;
+}
+
+static const char *advice_for(const crema_net *net) {
+  for (int i = 0; i < crema_net_layer_count(net); ++i) {
+    if (strncmp(crema_net_layer_type(net, i), "Detection", 9) == 0) {
+      return "the net finds boxes; crema test scores such a net, and extract_features stores boxes";
+    }
+  }
+  return "crema extract_features stores the values of a blob";
+}
+
+static crema_status check_output(const classifier *c) {
+  const crema_shape *shape = crema_blob_shape(crema_net_output(c->net, 0));
+  char text[128];
+  if (is_scores(shape)) return CREMA_OK;
+  return cr_fail(CREMA_E_SHAPE,
+                 "%s: the output '%s' has the shape %s, but classify needs one score per class; %s",
+                 c->options.model, crema_net_output_name(c->net, 0),
+                 crema_shape_text(shape, text, sizeof text), advice_for(c->net));
+}
+
+/* Without -labels, takes the file labels.txt or labels in the net's folder, if there is one. */
+static crema_status find_labels(classifier *c) {
+  static const char *const names[] = {"labels.txt", "labels"};
+  const char *model = c->options.model, *slash = strrchr(model, '/');
+  const int folder = slash == NULL ? 0 : (int)(slash + 1 - model);
+  for (size_t i = 0; i < 2 && c->options.labels == NULL; ++i) {
+    cr_buffer_clear(&c->labels);
+    CR_TRY(cr_buffer_print(&c->labels, "%.*s%s", folder, model, names[i]));
+    if (cr_file_exists(c->labels.data)) c->options.labels = c->labels.data;
+  }
+  return CREMA_OK;
+}
+
 static crema_status set_up(classifier *c) {
   classify_options *o = &c->options;
   if (o->model == NULL) CR_TRY(use_bundled(c));
-  CR_TRY(cli_image_flags_read(&o->image, &c->image));
-  CR_TRY(read_names(c));
   CR_TRY(load_net(c));
-  long long classes = (long long)crema_blob_count(crema_net_output(c->net, 0));
+  CR_TRY(cli_image_flags_fit(&o->image, o->model, c->net, &c->image));
+  CR_TRY(check_output(c));
+  CR_TRY(find_labels(c));
+  CR_TRY(read_names(c));
+  const long long classes = (long long)crema_blob_count(crema_net_output(c->net, 0));
   if (o->labels != NULL && (long long)c->count != classes) {
     return cr_fail(CREMA_E_SHAPE, "%s: names %zu classes, the output '%s' of the net has %lld",
                    o->labels, c->count, crema_net_output_name(c->net, 0), classes);
@@ -212,10 +254,11 @@ static bool check_flags(classify_options *o, const char *image) {
 
 static const char help_text[] =
     "Prints the likeliest classes of each image. Without -model it uses the SqueezeNet that comes\n"
-    "with crema (1000 classes of ImageNet) and its own -labels, -mean_value and -resize. The "
-    "image\n"
-    "is resized to -resize pixels per side and then cropped at its centre to the size of the\n"
-    "network's input. Without -resize it is resized to that size at once.\n"
+    "with crema (1000 classes of ImageNet) and its own -labels, -mean_value and -resize.\n"
+    "Without these flags, a network's transform_param in its Input layer counts, and the file\n"
+    "labels.txt or labels in its folder.\n"
+    "The image is resized to -resize pixels per side and then cropped at its centre to the size\n"
+    "of the network's input. Without -resize it is resized to that size at once.\n"
     "\n"
     "Examples:\n"
     "  crema classify examples/images/cat.jpg\n"

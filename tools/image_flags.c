@@ -5,15 +5,19 @@
 #include <string.h>
 
 #include "core/fail.h"
+#include "core/log.h"
 
 void cli_image_flags_list(cli_image_flags *flags, cli_flag out[CLI_IMAGE_FLAGS]) {
-  *flags = (cli_image_flags){.scale = 1, .resize = -1};
+  *flags = (cli_image_flags){.resize = -1};
   const cli_flag list[CLI_IMAGE_FLAGS] = {
-      {"mean_value", CLI_NUMBERS, &flags->mean_value, "subtracted: one value, or blue,green,red"},
-      {"mean_file", CLI_FILE, &flags->mean_file, "mean image, of the size before the crop"},
-      {"scale", CLI_DOUBLE, &flags->scale, "factor after subtracting"},
+      {"mean_value", CLI_NUMBERS, &flags->mean_value,
+       "subtracted: one value, or blue,green,red (with -rgb red,green,blue)"},
+      {"mean_file", CLI_FILE, &flags->mean_file,
+       "mean image; of another size than before the crop: its mean colour"},
+      {"scale", CLI_DOUBLE, &flags->scale, "factor after subtracting; 0: the net's, or 1"},
       {"resize", CLI_INT, &flags->resize, "side to resize to before the crop; 0: none"},
       {"exact_resize", CLI_BOOL, &flags->exact_resize, "decode large JPEGs whole, as Caffe does"},
+      {"rgb", CLI_BOOL, &flags->rgb, "give red, green, blue to the net, not blue, green, red"},
   };
   memcpy(out, list, sizeof list);
 }
@@ -50,8 +54,36 @@ crema_status cli_image_flags_read(cli_image_flags *flags, crema_image_options *o
   crema_image_options_init(out);
   CR_TRY(parse_mean(flags, out));
   out->mean_file = flags->mean_file;
-  out->scale = (float)flags->scale;
+  out->scale = flags->scale == 0 ? 1 : (float)flags->scale;
   out->exact_resize = flags->exact_resize;
+  out->rgb = flags->rgb;
   out->resize_height = out->resize_width = flags->resize > 0 ? (int)flags->resize : 0;
+  return CREMA_OK;
+}
+
+crema_status cli_image_flags_fit(cli_image_flags *flags, const char *model, crema_net *net,
+                                 crema_image_options *out) {
+  crema_image_options own;
+  bool given = false;
+  CR_TRY(cli_image_flags_read(flags, &own));
+  CR_TRY(crema_net_image_options(net, 0, out, &given));
+  if (!given && own.mean_count == 0 && own.mean_file == NULL && flags->scale == 0) {
+    cr_log_warning(
+        "%s: the Input layer has no transform_param, so the values are a guess: pixels from 0 to "
+        "255 in the order blue, green, red (flags: -mean_value, -mean_file, -scale, -rgb)",
+        model);
+  }
+  if (own.mean_count > 0 || own.mean_file != NULL) {
+    out->mean = own.mean;
+    out->mean_count = own.mean_count;
+    out->mean_file = own.mean_file;
+  }
+  if (flags->scale != 0) out->scale = own.scale;
+  if (flags->resize >= 0) {
+    out->resize_height = own.resize_height;
+    out->resize_width = own.resize_width;
+  }
+  out->exact_resize = own.exact_resize;
+  out->rgb = out->rgb || own.rgb;
   return CREMA_OK;
 }

@@ -5,20 +5,27 @@
 #include <stdint.h>
 
 #include "cli.h"
-#include "crema/image.h"
+#include "crema/net.h"
 
-enum { CLI_MEAN_VALUES = 3, CLI_MAX_SIDE = 65500, CLI_IMAGE_FLAGS = 5 };
+enum { CLI_MEAN_VALUES = 3, CLI_MAX_SIDE = 65500, CLI_IMAGE_FLAGS = 6 };
 
 typedef struct cli_image_flags {
   const char *mean_value, *mean_file;
   double scale;
   int64_t resize;
-  bool exact_resize;
+  bool exact_resize, rgb;
   float mean[CLI_MEAN_VALUES]; /* once read */
 } cli_image_flags;
 
 /* Sets the defaults and writes the rows of the flags to `out`. */
 void cli_image_flags_list(cli_image_flags *flags, cli_flag out[CLI_IMAGE_FLAGS]);
+
+/* Sets the options to the preprocessing that the net's only input has, then to the flags that are
+ * given. Warns if neither says how pixels become values. `model` is the net's file. `flags` and
+ * `net` must live as long as `out` is used. Errors: as cli_image_flags_read and
+ * crema_net_image_options. */
+crema_status cli_image_flags_fit(cli_image_flags *flags, const char *model, crema_net *net,
+                                 crema_image_options *out);
 
 /* The options that the flags give. `flags` must live as long as `out` is used. Errors:
  * CREMA_E_ARGUMENT, CREMA_E_RANGE. */

@@ -23,6 +23,7 @@
 
 #include "crema/blob.h"
 #include "crema/device.h"
+#include "crema/image.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -123,6 +124,11 @@ CREMA_API const char *crema_session_input_name(const crema_session *session, int
 CREMA_API int crema_session_output_count(const crema_session *session);
 CREMA_API crema_blob *crema_session_output(crema_session *session, int index);
 CREMA_API const char *crema_session_output_name(const crema_session *session, int index);
+
+/* As crema_net_image_options, for an input of the session. */
+CREMA_API crema_status crema_session_image_options(crema_session *session, int index,
+                                                   crema_image_options *options,
+                                                   bool *given) CREMA_MUST_USE;
 
 /* The blob of the net named `name`. *out stays owned by the session. If the passes removed the
  * blob, this recompiles the model so that it keeps the blob. The blob has its values after the next

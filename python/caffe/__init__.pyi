@@ -198,6 +198,7 @@ class AdaDeltaSolver(Solver): ...
 class AdamSolver(Solver): ...
 
 class Classifier(Net):
+    labels: list[str]
     def __init__(self, model_file: _Path, pretrained_file: _Path,
                  image_dims: Sequence[int] | None = ..., mean: ArrayLike | None = ...,
                  input_scale: float | None = ..., raw_scale: float | None = ...,

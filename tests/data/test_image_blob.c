@@ -144,8 +144,33 @@ TEST(test_mean_file) {
   ok(crema_image_load(x.path, &options, x.blob, 0));
   ok(crema_blob_cpu_data(x.blob, &values));
   for (int i = 0; i < 3 * 600; ++i) assert_true(values[i] == 0);
-  options.resize_height = options.resize_width = 40; /* no longer the mean image's size */
-  assert_fails(crema_image_load(x.path, &options, x.blob, 0), CREMA_E_SHAPE, "mean image");
+  /* A mean image of another size than before the crop counts as one colour. */
+  float color[3] = {0};
+  crema_blob *expected = NULL;
+  const float *wanted = NULL;
+  for (int i = 0; i < 3 * 600; ++i) color[i / 600] += mean_values[i] / 600;
+  ok(crema_blob_create(crema_blob_shape(x.blob), &expected));
+  options.resize_height = options.resize_width = 40;
+  ok(crema_image_load(x.path, &options, x.blob, 0));
+  options.mean_file = NULL;
+  options.mean = color;
+  options.mean_count = 3;
+  ok(crema_image_load(x.path, &options, expected, 0));
+  ok(crema_blob_cpu_data(x.blob, &values));
+  ok(crema_blob_cpu_data(expected, &wanted));
+  for (int i = 0; i < 3 * 600; ++i) {
+    assert_true(values[i] - wanted[i] < 1e-3F && wanted[i] - values[i] < 1e-3F);
+  }
+  /* In the order red, green, blue, the mean too. */
+  const float reversed[3] = {color[2], color[1], color[0]};
+  options.mean = reversed;
+  options.rgb = true;
+  ok(crema_image_load(x.path, &options, x.blob, 0));
+  ok(crema_blob_cpu_data(x.blob, &values));
+  for (int c = 0; c < 3; ++c) {
+    assert_memory_equal(values + c * 600, wanted + (2 - c) * 600, 600 * sizeof(float));
+  }
+  crema_blob_destroy(expected);
   clean(&x);
 }
 

@@ -29,6 +29,7 @@ static crema_devptr address;
 static crema_labeled_image image;
 static crema_image_options image_options;
 static int image_height, image_width;
+static bool has_options;
 static crema_net_options net_options;
 static crema_save_options save_options;
 static crema_weights_options weights_options;
@@ -194,6 +195,8 @@ static int64_t is_empty_text(const char *result) {
   N(crema_session_options_init, (A(0, &session_options)))                                         \
   O(crema_session_create, "options", (A(0, model), A(1, &session_options), A(2, &made_session)))  \
   N(crema_session_destroy, (A(0, session)))                                                       \
+  O(crema_session_image_options, "given",                                                         \
+    (A(0, session), 0, A(1, &image_options), A(2, &has_options)))                                 \
   V(crema_session_input_count, 0, (A(0, session)))                                                \
   V(crema_session_input, 0, (A(0, session), 0))                                                   \
   V(crema_session_input_name, 0, (A(0, session), 0))                                              \
@@ -263,6 +266,7 @@ static int64_t is_empty_text(const char *result) {
   V(crema_net_output, 0, (A(0, net), 0))                                                          \
   V(crema_net_output_name, 0, (A(0, net), 0))                                                     \
   S(crema_net_blob, (A(0, net), A(1, "x"), A(2, &found_blob)))                                    \
+  O(crema_net_image_options, "given", (A(0, net), 0, A(1, &image_options), A(2, &has_options)))   \
   V(crema_net_blob_count, 0, (A(0, net)))                                                         \
   V(crema_net_blob_name, 0, (A(0, net), 0))                                                       \
   V(crema_net_name, 0, (A(0, net)))                                                               \

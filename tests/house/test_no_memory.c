@@ -61,6 +61,8 @@ static const uint8_t pixels[2];
 static const crema_labeled_image image = {.pixels = pixels, .channels = 1, .height = 1, .width = 2};
 static crema_image_options image_options;
 static int image_height, image_width;
+static crema_image_options made_options;
+static bool has_options;
 static crema_net_options net_options;
 static crema_weights_options weights_options;
 static crema_solver_options solver_options;
@@ -271,6 +273,8 @@ static void drop_line(void *user, crema_log_level level, const char *file, int l
   X(crema_net_text, "n", (net, &made_text))                                                       \
   X(crema_net_forward, "n", (net, &loss))                                                         \
   X(crema_net_backward, "n", (net))                                                               \
+  X(crema_net_image_options, "n", (net, 0, &made_options, &has_options))                          \
+  X(crema_session_image_options, "ki", (session, 0, &made_options, &has_options))                 \
   X(crema_net_blob, "n", (net, "x", &found))                                                      \
   X(crema_solver_load, "", (path_of("solver"), &solver_options, &made_solver))                    \
   X(crema_solver_load_weights, "s", (solver, path_of("trained")))                                 \

@@ -192,6 +192,26 @@ class Wholes(case.FolderCase):
         classifier.blobs["data"].data[...] = classifier.transformer.preprocess("data", crop)
         np.testing.assert_allclose(classifier.forward()["prob"][0], centre[0], rtol=1e-5)
 
+    def test_preprocessing_of_the_deploy_file(self):
+        """Arguments that are left out come from the Input layer, labels from the file beside it."""
+        self.assertEqual(caffe.Classifier(self.model, self.weights).labels, [])
+        said = case.DEPLOY.replace("type: 'Input'", "type: 'Input' transform_param { mean_value: 1 mean_value: 2 "
+                                   "mean_value: 3 scale: 0.5 resize_param { height: 10 width: 12 } }", 1)
+        self.assertNotEqual(said, case.DEPLOY)
+        model = self.write("said.prototxt", said)
+        self.write("labels.txt", "cat\ndog\n")
+        pictures = [np.random.rand(20, 30, 3)]
+        classifier = caffe.Classifier(model, self.weights)
+        self.assertEqual(classifier.labels, ["cat", "dog"])
+        wanted = caffe.Classifier(self.model, self.weights, image_dims=(10, 12), mean=np.array([1.0, 2, 3]),
+                                  raw_scale=255, channel_swap=(2, 1, 0), input_scale=0.5)
+        np.testing.assert_array_equal(classifier.predict(pictures), wanted.predict(pictures))
+        reversed_order = self.write("reversed.prototxt", said.replace("scale: 0.5", "bgr2rgb: true"))
+        wanted = caffe.Classifier(self.model, self.weights, image_dims=(10, 12), mean=np.array([1.0, 2, 3]),
+                                  raw_scale=255)
+        np.testing.assert_array_equal(caffe.Classifier(reversed_order, self.weights).predict(pictures),
+                                      wanted.predict(pictures))
+
     def test_copies_predict_the_same(self):
         classifier = caffe.Classifier(self.model, self.weights, image_dims=(10, 12), mean=np.array([1.0, 2, 3]),
                                       raw_scale=255)

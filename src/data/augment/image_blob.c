@@ -3,6 +3,7 @@
 
 #include "core/fail.h"
 #include "core/file.h"
+#include "data/augment/mean.h"
 #include "data/augment/transformer.h"
 #include "data/image/image_scaled.h"
 #include "memory/blob.h"
@@ -27,10 +28,38 @@ static crema_status check_blob(const crema_shape *shape, int64_t item) {
   return CREMA_OK;
 }
 
+/* The size before the crop. */
+static cr_image_size size_of(const crema_image_options *options, const crema_shape *shape) {
+  return (cr_image_size){options->resize_height > 0 ? options->resize_height : (int)shape->dim[2],
+                         options->resize_width > 0 ? options->resize_width : (int)shape->dim[3],
+                         options->exact_resize};
+}
+
+/* Replaces a mean image of another size by its mean colour, in `color`. */
+static crema_status fit_mean(const char *path, const cr_image_size *size, float color[3],
+                             Caffe__TransformationParameter *param) {
+  cr_mean mean = {0};
+  CR_TRY(cr_mean_read(path, &mean));
+  if ((mean.height != size->height || mean.width != size->width) && mean.channels <= 3) {
+    const size_t plane = (size_t)mean.height * (size_t)mean.width;
+    for (int c = 0; c < mean.channels; ++c) {
+      double sum = 0;
+      for (size_t i = 0; i < plane; ++i) sum += (double)mean.values[(size_t)c * plane + i];
+      color[c] = (float)(sum / (double)plane);
+    }
+    param->n_mean_value = (size_t)mean.channels;
+    param->mean_value = color;
+    param->mean_file = NULL;
+  }
+  cr_mean_free(&mean);
+  return CREMA_OK;
+}
+
 static crema_status make_transformer(const crema_image_options *options, const crema_shape *shape,
                                      cr_transformer **out) {
   /* Lives on the stack and borrows its strings and values, so it is not freed. */
   Caffe__TransformationParameter param = CAFFE__TRANSFORMATION_PARAMETER__INIT;
+  float color[3];
   if (options->mean_count < 0 || (options->mean_count > 0 && options->mean == NULL)) {
     return cr_fail(CREMA_E_ARGUMENT, "%d mean values", options->mean_count);
   }
@@ -40,6 +69,11 @@ static crema_status make_transformer(const crema_image_options *options, const c
   param.n_mean_value = (size_t)options->mean_count;
   param.mean_value = (float *)(uintptr_t)options->mean;
   param.mean_file = (char *)(uintptr_t)options->mean_file;
+  param.bgr2rgb = options->rgb;
+  if (param.mean_file != NULL && param.mean_file[0] != '\0' && param.n_mean_value == 0) {
+    const cr_image_size size = size_of(options, shape);
+    CR_TRY(fit_mean(param.mean_file, &size, color, &param));
+  }
   return cr_transformer_create(&param, CAFFE__PHASE__TEST, 0, NULL, out);
 }
 
@@ -67,10 +101,7 @@ typedef struct image_memory {
 /* Reads the file and resizes it to the size before the crop. */
 static crema_status read_resized(const char *path, const crema_image_options *options,
                                  const crema_shape *shape, image_memory *memory, cr_image **out) {
-  const cr_image_size size = {
-      options->resize_height > 0 ? options->resize_height : (int)shape->dim[2],
-      options->resize_width > 0 ? options->resize_width : (int)shape->dim[3],
-      options->exact_resize};
+  const cr_image_size size = size_of(options, shape);
   const cr_image_sizer sizer = cr_image_sizer_of(&size);
   cr_image_color color = shape->dim[1] == 1 ? CR_IMAGE_GRAY : CR_IMAGE_COLOR;
   CR_TRY(cr_file_read(path, &memory->file));
