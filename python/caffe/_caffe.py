@@ -1,4 +1,6 @@
 """The names of pycaffe's extension module, for programs that import it directly."""
+from ._containers import (BoolVec, DtypeVec, IntVec, LayerVec, NetVec, RawBlobVec,  # noqa: F401
+                          StringVec)
 from ._layer import BlobVec, Layer, LayerParameter  # noqa: F401
 from ._mode import (NCCL, Timer, has_nccl, init_log, layer_type_list, log, root_solver,  # noqa: F401
                     set_device, set_devices, set_mode_cpu, set_mode_gpu, set_multiprocess, set_random_seed,

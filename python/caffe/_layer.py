@@ -3,9 +3,10 @@ import importlib
 import sys
 
 from . import _core
+from ._containers import COPY_VALUES, RawBlobVec, Vec
 
 
-class BlobVec(list):
+class BlobVec(Vec):
     """The list of a layer's parameters, each a Blob. ``setup`` adds to it."""
 
     def __init__(self, blobs=(), handle=None):
@@ -18,7 +19,7 @@ class BlobVec(list):
         if self._handle is None:
             raise RuntimeError("parameters are added in the setup of a Python layer only")
         blob = self._handle.add_param(shape, filler)
-        self.append(blob)
+        list.append(self, blob)
         return blob
 
 
@@ -99,6 +100,7 @@ def make(handle):
     layer = cls.__new__(cls)
     layer._handle = handle
     layer.blobs = BlobVec((), handle)
+    layer.blobs._advice = COPY_VALUES
     param_str = handle.field("python_param.param_str")
     for attribute, value in (("name", handle.field("name")), ("phase", handle.phase),
                              ("param_str", param_str), ("param_str_", param_str)):
@@ -178,4 +180,4 @@ class LayerParameter:
         return "<caffe.LayerParameter %r of type %s>" % (self.field("name"), self.field("type"))
 
 
-_core.set_layer_maker(make)
+_core.set_layer_makers(make, lambda blobs: RawBlobVec.fixed(blobs, COPY_VALUES))

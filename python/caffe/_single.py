@@ -1,4 +1,5 @@
 """Single layers without a net."""
+from ._containers import COPY_VALUES
 from ._layer import BlobVec, LayerParameter
 
 
@@ -31,7 +32,7 @@ class SingleLayer:
         self._net = Net.from_text("force_backward: true\n%slayer { %s }" % (inputs, message), message.phase)
         self._names = list(message.bottom), list(message.top)
         index = self._net._layer_index(message.name)
-        self.blobs = BlobVec(self._net._params_of(index))
+        self.blobs = BlobVec.fixed(self._net._params_of(index), COPY_VALUES)
         self._python_layer = self._net._python_layer(index)
         self._first, self._last = len(bottom), len(self._net._layer_names) - 1
         self._shape_tops(top)

@@ -7,6 +7,7 @@ from collections import OrderedDict
 import numpy as np
 
 from . import _blob, _core  # noqa: F401
+from ._containers import COPY_VALUES, fixed_dict
 from ._layer import BlobVec, Layer, LayerParameter
 from ._mode import NCCL, TEST, TRAIN, device_kind, next_seed, process_place, whole_number
 from ._param import SolverParameter
@@ -22,7 +23,7 @@ def _bound_layer(net, index):
     layer.type = net._layer_types[index]
     layer.name = net._layer_names[index]
     layer.phase = net.phase
-    layer.blobs = BlobVec(net._params_of(index))
+    layer.blobs = BlobVec.fixed(net._params_of(index), COPY_VALUES)
     layer.layer_param = None
     return layer
 
@@ -112,7 +113,8 @@ class Net(_core.Net):
     @property
     def blobs(self):
         """A dictionary of the blobs by name, in the order in which layers create them."""
-        return OrderedDict((name, self._blob(i)) for i, name in enumerate(self._names()))
+        return fixed_dict(((name, self._blob(i)) for i, name in enumerate(self._names())),
+                          "copy values into a blob, as in blobs['data'].data[...] = array")
 
     def _names(self):
         return self._cached("_kept_blob_names", lambda: self._blob_names)
@@ -120,7 +122,8 @@ class Net(_core.Net):
     @property
     def blob_loss_weights(self):
         """A dictionary of the loss weights of all blobs by name; 0: not part of the loss."""
-        return OrderedDict(zip(self._blob_names, self._blob_loss_weights))
+        return fixed_dict(zip(self._blob_names, self._blob_loss_weights),
+                          "set loss_weight in the net's file")
 
     @property
     def layers(self):
@@ -132,18 +135,15 @@ class Net(_core.Net):
     @property
     def layer_dict(self):
         """A dictionary of the layers by name."""
-        return OrderedDict(zip(self._layer_names, self.layers))
+        return fixed_dict(zip(self._layer_names, self.layers), "layers are described by the net's file")
 
     @property
     def params(self):
         """A dictionary of the layers' parameters by layer name, for layers that have parameters. Each value
         is a list of Blob: usually weights, then biases."""
-        found = OrderedDict()
-        for index, name in enumerate(self._layer_names):
-            blobs = self._params_of(index)
-            if blobs:
-                found[name] = BlobVec(blobs)
-        return found
+        found = ((name, self._params_of(index)) for index, name in enumerate(self._layer_names))
+        return fixed_dict(((name, BlobVec.fixed(blobs, COPY_VALUES)) for name, blobs in found if blobs),
+                          "copy values into a blob, as in params['conv1'][0].data[...] = array")
 
     @property
     def inputs(self):

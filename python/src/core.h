@@ -138,8 +138,9 @@ PyObject *py_group_make_id(PyObject *module, PyObject *unused);
 /* Registers the layer type "Python". Returns 0 or -1. */
 int py_layer_init(PyObject *module);
 
-/* Sets the function that creates layer objects: make(handle) returns an object. */
-PyObject *py_layer_set_maker(PyObject *module, PyObject *maker);
+/* Sets the functions that create layer objects, make(handle), and lists of bottoms or tops,
+ * list(blobs). */
+PyObject *py_layer_set_makers(PyObject *module, PyObject *args);
 
 /* The object of a Python layer with the state `state`; a new reference. */
 PyObject *py_layer_object(void *state);

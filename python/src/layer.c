@@ -14,8 +14,9 @@ typedef struct layer_object {
 } layer_object;
 
 static PyTypeObject *layer_type;
-static PyObject *maker; /* makes the user's object */
-static bool closed;     /* the interpreter ends */
+static PyObject *maker;  /* makes the user's object */
+static PyObject *lister; /* makes a list of bottoms or tops, from a list */
+static bool closed;      /* the interpreter ends */
 
 static int layer_traverse(PyObject *object, visitproc visit, void *arg) {
   layer_object *self = (layer_object *)object;
@@ -125,7 +126,9 @@ static PyObject *blob_list(crema_layer *layer, int count, blob_at *at) {
     PyObject *blob = py_blob_wrap(at(layer, i), NULL, NULL);
     if (blob == NULL || PyList_SetItem(list, i, blob) != 0) Py_CLEAR(list);
   }
-  return list;
+  PyObject *made = list == NULL ? NULL : PyObject_CallFunctionObjArgs(lister, list, NULL);
+  Py_XDECREF(list);
+  return made;
 }
 
 /* Names the layer in the failure's text. */
@@ -271,10 +274,14 @@ int py_layer_init(PyObject *module) {
   return -1;
 }
 
-PyObject *py_layer_set_maker(PyObject *module, PyObject *function) {
+PyObject *py_layer_set_makers(PyObject *module, PyObject *args) {
+  PyObject *layer = NULL, *list = NULL;
   (void)module;
+  if (!PyArg_ParseTuple(args, "OO", &layer, &list)) return NULL;
   Py_XDECREF(maker);
-  maker = Py_NewRef(function);
+  Py_XDECREF(lister);
+  maker = Py_NewRef(layer);
+  lister = Py_NewRef(list);
   Py_RETURN_NONE;
 }
 

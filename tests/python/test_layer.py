@@ -35,6 +35,18 @@ class Scale(caffe.Layer):
         bottom[0].diff[...] = self.blobs[0].data * top[0].diff
 
 
+class Assigning(Scale):
+    """Assigns arrays to its lists, which would be lost."""
+
+    def forward(self, bottom, top):
+        for blobs in (bottom, top, self.blobs):
+            try:
+                blobs[0] = np.zeros(3)
+            except TypeError as error:
+                self.refused = getattr(self, "refused", 0) + ("blobs[0].data[...]" in str(error))
+        super().forward(bottom, top)
+
+
 class Phase(caffe.Layer):
     """Tells its phase."""
 
@@ -161,6 +173,11 @@ class PythonLayers(case.FolderCase):
         np.testing.assert_array_equal(found["x"], np.full((2, 3), 140))
         self.assertEqual(net.params["b"][0].diff[0], 6 * 7 * 80)
         self.assertEqual(net.layers[1].down, [True])
+
+    def test_assignments_are_refused(self):
+        net = net_of(python("a", "x", "a", "Assigning"))
+        net.forward(x=np.ones((2, 3)))
+        self.assertEqual(net.layers[1].refused, 3)
 
     def test_reshape(self):
         net = net_of(python("a", "x", "a", "Scale"))

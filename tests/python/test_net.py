@@ -126,6 +126,40 @@ class SmallNet(case.FolderCase):
         del self.net
         self.assertTrue(np.all(other.params["ip"][0].data == 5))
 
+    def test_assignments_are_refused(self):
+        net, array = self.net, np.full((3,), 7, "f4")
+
+        def add(blobs):
+            blobs += [array]
+        for attempt in (
+                lambda: net.params["conv"].__setitem__(0, array),
+                lambda: net.params["conv"].__delitem__(0),
+                lambda: net.params["conv"].append(array),
+                lambda: add(net.params["conv"]),
+                lambda: net.params.__setitem__("conv", [array]),
+                lambda: net.params.pop("conv"),
+                lambda: net.blobs.__setitem__("data", array),
+                lambda: net.blobs.update(data=array),
+                lambda: net.layers[1].blobs.__setitem__(0, array),
+                lambda: net.layer_dict.clear(),
+                lambda: net.blob_loss_weights.__setitem__("loss", 2)):
+            with self.assertRaisesRegex(TypeError, "belongs to the net and cannot be changed; "):
+                attempt()
+        with self.assertRaisesRegex(TypeError, r"as in blobs\['data'\]"):
+            net.blobs["data"] = array
+        with self.assertRaises(AttributeError):
+            net.params["conv"][1].data = array
+        with self.assertRaises(AttributeError):
+            net.params = {}
+        # Copies are the program's.
+        for own in (net.blobs.copy(), copy.copy(net.blobs), dict(net.blobs)):
+            own["data"] = array
+        own = copy.copy(net.params["conv"])
+        own.append(array)
+        self.assertEqual(len(own), 3)
+        self.assertEqual(type(own), caffe.BlobVec)
+        self.assertEqual(list(copy.deepcopy(net.params)), list(net.params))
+
     def test_pickle(self):
         deploy = caffe.Net.from_text(case.DEPLOY)
         deploy.blobs["data"].reshape(2, 3, 8, 8)
@@ -461,6 +495,10 @@ layer { name: 's' type: 'Power' bottom: 'data' top: 'y' power_param { scale: 2 }
         """They are refused with those words."""
         with self.assertRaisesRegex(RuntimeError, words):
             self.net.set_input_arrays(data, labels)
+
+    def test_missing_samples(self):
+        with self.assertRaisesRegex(caffe.Error, "no samples; .* set_input_arrays"):
+            self.net.forward()
 
     def test_other_arrays_are_refused(self):
         data, labels = self.data, self.labels

@@ -375,6 +375,19 @@ snapshot_after_train: false""" % self.write("siamese.prototxt", text)))
         self.assertTrue(issubclass(caffe.Net, _caffe.Net) and same is caffe.Net)
         self.assertIs(sys.modules["caffe.proto.caffe_pb2"], caffe.io.caffe_pb2)
 
+    def test_vectors(self):
+        from caffe._caffe import (BlobVec, BoolVec, DtypeVec, IntVec, LayerVec, NetVec, RawBlobVec,  # noqa: F401
+                                  StringVec)
+        blobs = RawBlobVec()
+        blobs.append(caffe.Blob(2, 3))
+        blobs.extend([caffe.Blob(1)])
+        self.assertEqual([blob.shape for blob in blobs], [(2, 3), (1,)])
+        self.assertEqual(list(IntVec([1, 2])), [1, 2])
+        layer = caffe.create_layer("type: 'ReLU'")
+        top = RawBlobVec([caffe.Blob()])
+        layer.SetUp(RawBlobVec(blobs[:1]), top)
+        self.assertEqual(top[0].shape, (2, 3))
+
 
 if __name__ == "__main__":
     unittest.main()
