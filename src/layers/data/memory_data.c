@@ -218,7 +218,8 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   (void)context, (void)bottom;
   if (s->data == NULL) {
     return cr_layer_fail(layer, CREMA_E_STATE,
-                         "no samples; give some with crema_memory_data_set before the first "
+                         "no samples; give some with crema_memory_data_set, or set_input_arrays in "
+                         "Python, before the first "
                          "forward pass");
   }
   return cr_layer_in(layer, share_memory(layer, top));
