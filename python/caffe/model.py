@@ -7,6 +7,9 @@ from . import _core
 from ._mode import next_seed
 
 
+_PRECISIONS = ("f32", "bf16", "int8")
+
+
 class Model(_core.Model):
     """A TEST net compiled for inference. Call it to run it:
 
@@ -19,14 +22,22 @@ class Model(_core.Model):
     Several threads may call a model at the same time, with batches of any size. Each call uses its own
     session, and all sessions share one copy of the weights. `keep` lists inner blobs that calls will
     request. `without` lists passes to skip.
+
+    `precision` is ``'f32'``, ``'bf16'`` or ``'int8'``. `table` is a file of scales for int8, which ``crema
+    calibrate`` writes. `threads` limits the processor threads of a call; 0 stands for all.
     """
 
-    def __init__(self, net, weights=None, level=0, stages=None, keep=(), without=(), allow_missing=False):
+    def __init__(self, net, weights=None, level=0, stages=None, keep=(), without=(), allow_missing=False,
+                 precision="f32", table=None, threads=0):
+        if precision not in _PRECISIONS:
+            raise ValueError("precision is %s or %r, not %r" % (
+                ", ".join(map(repr, _PRECISIONS[:-1])), _PRECISIONS[-1], precision))
         if isinstance(weights, (list, tuple)):
             weights = ",".join(os.fspath(path) for path in weights)
         seed = next_seed()
         self._build(net, None if weights is None else os.fspath(weights), level, stages, list(keep),
-                    list(without), -1 if seed is None else seed, allow_missing)
+                    list(without), -1 if seed is None else seed, allow_missing, _PRECISIONS.index(precision),
+                    None if table is None else os.fspath(table), threads)
         self._idle = [self.session()]
         self.inputs = self._idle[0].inputs
         self.outputs = self._idle[0].outputs

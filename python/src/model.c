@@ -3,6 +3,7 @@
 
 typedef struct model_object {
   PyObject_HEAD crema_model *model;
+  int threads; /* of each session */
 } model_object;
 
 typedef struct session_object {
@@ -139,21 +140,23 @@ static bool read_lists(PyObject *const lists[3], crema_model_options *options, P
   return options->without != NULL;
 }
 
-/* _build(net, weights or None, level, stages, keep, without, seed, allow_missing) */
+/* _build(net, weights or None, level, stages, keep, without, seed, allow_missing, precision, table
+ * or None, threads) */
 static PyObject *model_build(PyObject *object, PyObject *args) {
   model_object *self = (model_object *)object;
   PyObject *path = NULL, *lists[3], *kept[3] = {NULL, NULL, NULL}, *result = NULL;
   const char *weights = NULL, *file = NULL;
   long long seed = 0;
-  int allow = 0;
+  int allow = 0, precision = 0;
   crema_model_options options;
   crema_model_options_init(&options);
-  if (!PyArg_ParseTuple(args, "OziOOOLp", &path, &weights, &options.level, &lists[0], &lists[1],
-                        &lists[2], &seed, &allow)) {
+  if (!PyArg_ParseTuple(args, "OziOOOLpizi", &path, &weights, &options.level, &lists[0], &lists[1],
+                        &lists[2], &seed, &allow, &precision, &options.table, &self->threads)) {
     return NULL;
   }
   options.seed = seed;
   options.allow_missing = allow != 0;
+  options.precision = (crema_precision)precision;
   PyObject *name = py_path(path, &file);
   py_guard *guard = name == NULL ? NULL : py_guard_create();
   if (guard != NULL && py_guard_may_run() == 0 && self->model == NULL &&
@@ -177,8 +180,11 @@ static PyObject *model_build(PyObject *object, PyObject *args) {
 static PyObject *model_session(PyObject *object, PyObject *unused) {
   const model_object *self = (model_object *)object;
   crema_session *session = NULL;
+  crema_session_options options;
   crema_status status;
   (void)unused;
+  crema_session_options_init(&options);
+  options.threads = self->threads;
   if (self->model == NULL) {
     PyErr_SetString(PyExc_RuntimeError, "the model was not built");
     return NULL;
@@ -191,7 +197,7 @@ static PyObject *model_session(PyObject *object, PyObject *unused) {
     Py_DECREF(made);
     return NULL;
   }
-  PY_BUILD(made->guard, status, crema_session_create(self->model, NULL, &session));
+  PY_BUILD(made->guard, status, crema_session_create(self->model, &options, &session));
   made->session = session;
   if (status == CREMA_OK) return (PyObject *)made;
   (void)py_error_raise(made->guard, status);

@@ -51,6 +51,23 @@ class Models(case.FolderCase):
         with self.assertRaises(RuntimeError):
             caffe.Model(self.file, self.path("missing"))
 
+    def test_precision(self):
+        data = np.random.rand(4, 3, 8, 8)
+        whole = self.model(data)["prob"]
+        table = self.write("table", "conv_param_0 %s\nip_param_0 %s\nconv 100\nip 100\n" % (
+            " ".join(["100"] * 4), " ".join(["100"] * 5)))
+        for options in (dict(precision="bf16"), dict(precision="int8", table=table)):
+            with case.quiet():  # processors without bfloat16 get a warning
+                model = caffe.Model(self.file, self.weights, threads=1, **options)
+            np.testing.assert_allclose(model(data)["prob"], whole, atol=0.05)
+        self.assertIn("int8", model.explain())
+        with self.assertRaisesRegex(ValueError, "'f32', 'bf16' or 'int8', not 'fp16'"):
+            caffe.Model(self.file, self.weights, precision="fp16")
+        with self.assertRaisesRegex(caffe.Error, "E_ARGUMENT|table|scales"):
+            caffe.Model(self.file, self.weights, precision="int8")
+        with self.assertRaisesRegex(caffe.Error, "threads"):
+            caffe.Model(self.file, self.weights, threads=-1)
+
     def test_several_blobs(self):
         """Each call asks for more of the session that the model keeps."""
         data = np.random.rand(4, 3, 8, 8)
