@@ -3,34 +3,37 @@
 #include "core/cpu_dispatch.h"
 #include "device/cpu/kernels/element_type.h"
 
-/* dst = of_a a + of_b b, or of_a a if b is NULL. */
-CR_REF_CLONES static void sum_of_two(int64_t count, cr_real of_a, const cr_real *a, cr_real of_b,
-                                     const cr_real *b, cr_real *dst) {
+/* The elements from `at` to end - 1 of the sum of scale_k src_k. Where the number of sources is a
+ * constant, the loop over the elements is vectorised. */
+CR_INLINE void sum_of(int sources, const cr_call *call, int64_t at, int64_t end) {
+  cr_real *dst = cr_as_reals(call->buffer, call->desc->args - 1);
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) {
-    dst[i] = b == NULL ? of_a * a[i] : of_a * a[i] + of_b * b[i];
+  for (int64_t i = at; i < end; ++i) {
+    cr_real sum = call->desc->arg[0].scale * cr_as_reals(call->buffer, 0)[i];
+    for (int k = 1; k < sources; ++k) {
+      sum += call->desc->arg[k].scale * cr_as_reals(call->buffer, k)[i];
+    }
+    dst[i] = sum;
   }
 }
 
-/* src..., dst: the sum of scale_k src_k. */
-static crema_status sum_run(const cr_call *call) {
+CR_REF_CLONES static void sum_part(const cr_call *call, int64_t at, int64_t end) {
   const int sources = call->desc->args - 1;
-  const cr_op_arg *arg = call->desc->arg;
-  cr_real *dst = cr_as_reals(call->buffer, sources);
-  const int64_t count = cr_op_arg_count(call->desc, sources);
-  const cr_real *a = cr_as_reals(call->buffer, 0);
-  const cr_real *b = sources == 2 ? cr_as_reals(call->buffer, 1) : NULL;
-#pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN)
-  for (int p = 0; p < (sources <= 2 ? CR_REF_PARTS : 0); ++p) {
-    const int64_t at = cr_ref_part(count, p), length = cr_ref_part(count, p + 1) - at;
-    sum_of_two(length, arg[0].scale, a + at, arg[1].scale, b == NULL ? NULL : b + at, dst + at);
+  switch (sources) {
+    case 1: sum_of(1, call, at, end); break;
+    case 2: sum_of(2, call, at, end); break;
+    case 3: sum_of(3, call, at, end); break;
+    case 4: sum_of(4, call, at, end); break;
+    default: sum_of(sources, call, at, end);
   }
-  if (sources <= 2) return CREMA_OK;
+}
+
+/* src..., dst. */
+static crema_status sum_run(const cr_call *call) {
+  const int64_t count = cr_op_arg_count(call->desc, 0);
 #pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN)
-  for (int64_t i = 0; i < count; ++i) {
-    cr_real sum = 0;
-    for (int k = 0; k < sources; ++k) sum += arg[k].scale * cr_as_reals(call->buffer, k)[i];
-    dst[i] = sum;
+  for (int p = 0; p < CR_REF_PARTS; ++p) {
+    sum_part(call, cr_ref_part(count, p), cr_ref_part(count, p + 1));
   }
   return CREMA_OK;
 }
