@@ -15,6 +15,7 @@ static const variable variables[] = {
     {"CREMA_HDF5_MODULE=FILE", "libcrema-hdf5.so, if it is not next to the command"},
     {"CREMA_HDF5_FORK=0", "read HDF5 files in crema's own process; a damaged file may crash it"},
     {"CREMA_FFMPEG=FILE", "the program that decodes VideoData (default: ffmpeg in PATH)"},
+    {"CREMA_PYTHON=FILE", "the interpreter that runs layers of type Python (default: python3)"},
     {"TMPDIR=DIR", "folder for temporary links to LevelDB databases (default /tmp)"},
     {"Threads", NULL},
     {"OMP_NUM_THREADS=N",

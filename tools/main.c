@@ -10,6 +10,7 @@
 #include "cli.h"
 #include "core/did_you_mean.h"
 #include "help.h"
+#include "python_layers.h"
 
 enum { MAX_COMMANDS = 64 };
 
@@ -132,7 +133,9 @@ int main(int argc, char **argv) {
   signal(SIGXFSZ, SIG_IGN);
   signal(SIGPIPE, SIG_IGN);
   cli_log_start();
+  cli_python_allow();
   int code = cli_exit_code(run(argc, argv));
+  cli_python_stop();
   if (!cli_log_stop() && code == 0) code = cli_error("cannot write the log to the standard error");
   if (!finish_output() && code == 0) code = cli_error("cannot write the standard output");
   return code;

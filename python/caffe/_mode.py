@@ -119,7 +119,10 @@ def root_solver():
 
 def init_log(level=None, stderr=True):
     """Sets the lowest level that crema logs to standard error: 0 information, 1 warnings, 2 errors, 3 nothing.
-    The default is the environment variable GLOG_minloglevel, or 0. `stderr` false turns the log off."""
+    The default is the environment variable GLOG_minloglevel, or 0. `stderr` false turns the log off. In the
+    command ``crema``, whose flags control its log, this has no effect."""
+    if hasattr(sys, "crema_command"):
+        return
     if level is None:
         number = whole_number("GLOG_minloglevel", os.environ.get("GLOG_minloglevel") or 0)
     else:

@@ -131,10 +131,27 @@ static PyObject *blob_list(crema_layer *layer, int count, blob_at *at) {
   return made;
 }
 
-/* Names the layer in the failure's text. */
+/* Prints the exception with its traceback. */
+static void print_exception(void) {
+  PyObject *type = NULL, *value = NULL, *trace = NULL;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  PyObject *printer = PyImport_ImportModule("traceback");
+  PyObject *done = printer == NULL ? NULL
+                                   : PyObject_CallMethod(printer, "print_exception", "OOO", type,
+                                                         value, trace == NULL ? Py_None : trace);
+  Py_XDECREF(done);
+  Py_XDECREF(printer);
+  PyErr_Clear();
+  PyErr_Restore(type, value, trace);
+}
+
+/* Names the layer in the failure's text. Without a guard, a net of the command has the layer, and
+ * the exception reaches no program. */
 static crema_status fail(const crema_layer *layer) {
   char text[1024];
   const layer_object *self = crema_layer_state(layer);
+  if (self == NULL || self->guard == NULL) print_exception();
   const crema_status status = py_error_keep(self == NULL ? NULL : self->guard);
   snprintf(text, sizeof text, "%s", crema_error_text());
   return crema_layer_fail(layer, status, text);

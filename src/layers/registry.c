@@ -64,7 +64,8 @@ static const cr_layer_class *class_named(const char *type) {
 }
 
 crema_status cr_layer_class_find(const char *type, const cr_layer_class **out) {
-  *out = class_named(type);
+  if (strcmp(type, "Python") == 0) CR_TRY(cr_custom_layer_find_python(out));
+  else *out = class_named(type);
   return *out != NULL ? CREMA_OK : unknown_type(type);
 }
 

@@ -36,7 +36,9 @@ struct crema_layer {
 static struct {
   pthread_mutex_t lock;
   custom_type *first, *last;
-} registered = {.lock = PTHREAD_MUTEX_INITIALIZER};
+  pthread_mutex_t starting;           /* held while the function below runs */
+  crema_status (*start_python)(void); /* NULL: none */
+} registered = {.lock = PTHREAD_MUTEX_INITIALIZER, .starting = PTHREAD_MUTEX_INITIALIZER};
 
 static crema_status call(crema_layer *self, crema_layer_fn *function, crema_blob *const *bottom,
                          crema_blob *const *top) {
@@ -133,9 +135,25 @@ const cr_layer_class *cr_custom_layer_find(const char *type) {
   return kind == NULL ? NULL : &kind->base;
 }
 
+void cr_custom_layer_on_python(crema_status (*start)(void)) {
+  registered.start_python = start;
+}
+
+crema_status cr_custom_layer_find_python(const cr_layer_class **out) {
+  crema_status status = CREMA_OK;
+  pthread_mutex_lock(&registered.starting);
+  *out = cr_custom_layer_find("Python");
+  if (*out == NULL && registered.start_python != NULL) {
+    status = registered.start_python();
+    *out = cr_custom_layer_find("Python");
+  }
+  pthread_mutex_unlock(&registered.starting);
+  return status;
+}
+
 bool cr_custom_layer_has_module(const char *module) {
   const custom_type *kind = find("Python");
-  if (kind == NULL) return false;
+  if (kind == NULL || registered.start_python != NULL) return false;
   return kind->type.has_module == NULL || kind->type.has_module(kind->type.user, module);
 }
 

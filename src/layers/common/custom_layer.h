@@ -8,7 +8,15 @@
 /* The class of a registered type; NULL: there is none of that name. */
 const cr_layer_class *cr_custom_layer_find(const char *type);
 
-/* Whether a type "Python" is registered and has the module. */
+/* Has `start` provide the type "Python" when a net first needs it. It registers the type, or fails.
+ */
+void cr_custom_layer_on_python(crema_status (*start)(void));
+
+/* The class of layers of type "Python", from the function above if it is not registered; *out is
+ * NULL without either. Errors: of that function. */
+crema_status cr_custom_layer_find_python(const cr_layer_class **out) CREMA_MUST_USE;
+
+/* Whether a type "Python" is registered, not by cr_custom_layer_on_python, and has the module. */
 bool cr_custom_layer_has_module(const char *module);
 
 /* The name of registered type `index`, in the order of registration; NULL beyond the last. */

@@ -1,0 +1,11 @@
+"""The command ``crema`` of a wheel. A package of its own starts without NumPy and the package ``caffe``."""
+import importlib.util
+import os
+import sys
+
+
+def main():
+    """Replaces this process with the command, which runs layers of type Python in this interpreter."""
+    folder = os.path.dirname(importlib.util.find_spec("caffe").origin)
+    os.environ.setdefault("CREMA_PYTHON", sys.executable)
+    os.execv(os.path.join(folder, "bin", "crema"), sys.argv)
