@@ -30,7 +30,7 @@ def classify(crema, files, flags):
 def main():
     crema, folder = sys.argv[1], pathlib.Path(sys.argv[2])
     methods = sys.argv[3:] or ["kl", "minmax", "percentile"]
-    names = (MODEL / "synsets.txt").read_text().splitlines()
+    names = (MODEL / "labels.txt").read_text().splitlines()
     lines = [line.split() for line in (folder / "labels.txt").read_text().splitlines() if line.strip()]
     files = [str(folder / line[0]) for line in lines]
     wanted = [names[int(line[1])] for line in lines]

@@ -14,8 +14,6 @@
 #include "image_flags.h"
 #include "net_flags.h"
 
-enum { BUNDLED_RESIZE = 256 };
-
 typedef struct classify_options {
   const char *model, *weights, *labels, *precision, *table, *gpu;
   int64_t top;
@@ -75,14 +73,11 @@ static crema_status use_bundled(classifier *c) {
   CR_TRY_GOTO(find_bundled(&folder), out);
   CR_TRY_GOTO(cr_buffer_print(&c->model, "%s/deploy.prototxt", folder.data), out);
   CR_TRY_GOTO(cr_buffer_print(&c->weights, "%s/%s.caffemodel", folder.data, BUNDLED), out);
-  CR_TRY_GOTO(cr_buffer_print(&c->labels, "%s/synsets.txt", folder.data), out);
+  CR_TRY_GOTO(cr_buffer_print(&c->labels, "%s/labels.txt", folder.data), out);
   classify_options *o = &c->options;
   o->model = c->model.data;
   if (o->weights == NULL) o->weights = c->weights.data;
   if (o->labels == NULL) o->labels = c->labels.data;
-  cli_image_flags *image = &o->image;
-  if (image->mean_value == NULL && image->mean_file == NULL) image->mean_value = "104,117,123";
-  if (image->resize < 0) image->resize = BUNDLED_RESIZE;
 out:
   cr_buffer_free(&folder);
   return status;
@@ -254,9 +249,8 @@ static bool check_flags(classify_options *o, const char *image) {
 
 static const char help_text[] =
     "Prints the likeliest classes of each image. Without -model it uses the SqueezeNet that comes\n"
-    "with crema (1000 classes of ImageNet) and its own -labels, -mean_value and -resize.\n"
-    "Without these flags, a network's transform_param in its Input layer counts, and the file\n"
-    "labels.txt or labels in its folder.\n"
+    "with crema (1000 classes of ImageNet). The flags for pixels and -labels override the\n"
+    "transform_param of the network's Input layer and the file labels.txt or labels in its folder.\n"
     "The image is resized to -resize pixels per side and then cropped at its centre to the size\n"
     "of the network's input. Without -resize it is resized to that size at once.\n"
     "\n"

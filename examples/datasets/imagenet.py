@@ -9,7 +9,7 @@ line per image to LIST: its name and its label. Labels are 0 to 999, in the orde
 import pathlib
 import sys
 
-SYNSETS = pathlib.Path(__file__).resolve().parents[2] / "models/squeezenet_v1.0/synsets.txt"
+SYNSETS = pathlib.Path(__file__).resolve().parents[2] / "models/squeezenet_v1.0/labels.txt"
 
 
 def main():

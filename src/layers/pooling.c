@@ -124,6 +124,10 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
     return cr_layer_fail(layer, CREMA_E_UNSUPPORTED, "axis is %d, only 1 is supported",
                          param->axis);
   }
+  if (param->has_temporal_stride || param->has_temporal_pad) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                         "temporal_stride and temporal_pad need a kernel_depth");
+  }
   s->method = (int)param->pool;
   s->inside = !param->avg_include_pad;
   s->global = param->global_pooling;

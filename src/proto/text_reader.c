@@ -448,13 +448,14 @@ static crema_status skip_elements(text_reader *r, const ProtobufCFieldDescriptor
 static crema_status read_first(text_reader *r, ProtobufCMessage *message,
                                const ProtobufCFieldDescriptor *field, bool again) {
   bool list;
-  if (again) {
-    warn_of_list(r, field);
-    return skip_value(r);
-  }
+  if (again) warn_of_list(r, field);
   CR_TRY(try_symbol(r, '[', &list));
-  CR_TRY(read_value(r, field, cr_field_slot(message, field)));
-  cr_field_mark(message, field);
+  if (again) {
+    CR_TRY(skip_value(r));
+  } else {
+    CR_TRY(read_value(r, field, cr_field_slot(message, field)));
+    cr_field_mark(message, field);
+  }
   return list ? skip_elements(r, field) : CREMA_OK;
 }
 

@@ -43,10 +43,7 @@ static size_t given(const ProtobufCMessage *param, const char *name) {
 }
 
 static bool has_depth(const ProtobufCMessage *param) {
-  for (int i = 0; i < EXTENTS; ++i) {
-    if (given(param, extents[i].depth) > 0) return true;
-  }
-  return false;
+  return given(param, "kernel_depth") > 0;
 }
 
 static bool has_shape(const ProtobufCMessage *param) {

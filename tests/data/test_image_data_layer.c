@@ -484,7 +484,7 @@ FIXTURE_TEST(test_faults_in_the_middle) {
       {"a folder/0.png 0\na folder/1.png 1\ncut.png 2\n", "cut.png", CREMA_E_CORRUPT},
       {"a folder/0.png 0\na folder/1.png 1\na folder/1.png 1\nlarge.png 2\n", "large.png",
        CREMA_E_SHAPE},
-      {"a folder/0.png 0\na folder/1.png 1\nlist.txt 2\n", "neither", CREMA_E_CORRUPT},
+      {"a folder/0.png 0\na folder/1.png 1\nlist.txt 2\n", "no image of a known format", CREMA_E_CORRUPT},
   };
   const fixture *f = *state;
   cr_buffer file = {0};

@@ -238,7 +238,7 @@ expect_error "too few outputs" "only_lmdb"
 
 # ---- classify ----
 run classify -model "$model/deploy.prototxt" -weights "$model/squeezenet_v1.0.caffemodel" \
-  -labels "$model/synsets.txt" -mean_value 104,117,123 -resize 256 -top 3 "$cat_image"
+  -labels "$model/labels.txt" -mean_value 104,117,123 -resize 256 -top 3 "$cat_image"
 expect_ok "classify"
 expect_line "classify" '^0\.[0-9]+ - "n02124075 Egyptian cat"'
 [ "$(grep -c ' - "n' log)" -eq 3 ] || fail "not three classes"

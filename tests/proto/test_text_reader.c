@@ -220,8 +220,8 @@ TEST(refused_structure) {
        "\"kernel_size\"?"},
       {"layer { exp_param { base_: 3 } }",
        "t:1:21: unknown field \"base_\" in ExpParameter; did you mean \"base\"?"},
-      {"layer { name: 'c' type: 'CtcLoss' ctc_loss_param {} }",
-       "t:1:35: layer 'c' (CtcLoss): unknown field \"ctc_loss_param\" in LayerParameter"},
+      {"layer { name: 'c' type: 'ZebraStripe' zebra_stripe_param {} }",
+       "t:1:39: layer 'c' (ZebraStripe): unknown field \"zebra_stripe_param\" in LayerParameter"},
       {"layer { name: 'p' pooling_param { pool: MIN } }",
        "t:1:41: layer 'p': \"MIN\" is not a value of caffe.PoolingParameter.PoolMethod; did you "
        "mean MAX?"},

@@ -40,6 +40,10 @@ static crema_status read_param(cr_layer *layer, crema_blob *const *bottom, cr_la
     return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
                          "fusion_type and coeff are not supported, use an Eltwise layer");
   }
+  if (param->has_temporal_stride || param->has_temporal_pad) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                         "temporal_stride and temporal_pad need a kernel_depth");
+  }
   CR_TRY(cr_layer_axis(layer, from, param->axis, "axis", &conv->axis));
   CR_TRY(cr_layer_read_window(layer, param, from->axes - conv->axis - 1, &conv->window));
   return read_channels(layer, param, from, conv);
