@@ -396,7 +396,7 @@ TEST(maps_without_a_box_give_a_region) {
 
 enum { IMAGES = 2, ANCHORS = 2, CLASSES = 3, SIZE = 5 + CLASSES, OBJECTS = 3 };
 
-/* All anchors, of which the map has number 2 and 0. */
+/* All anchors. The map has anchors 2 and 0. */
 static const double biases[3][2] = {{10, 13}, {60, 60}, {16, 30}};
 static const int mask[ANCHORS] = {2, 0};
 static const char yolo_body[] =

@@ -1,12 +1,12 @@
-/* BoxGroupOutput: the best boxes of maps with several box sizes for each cell (Cai and Vasconcelos,
- * "Cascade R-CNN", 2018).
+/* BoxGroupOutput: the best boxes of maps with several sizes of boxes for each cell (Cai and
+ * Vasconcelos, "Cascade R-CNN", 2018).
  *
  * Formula: sample i g + k of a pair of maps has the boxes of image i with field k of the pair's g
- * fields. A cell's score is 1 - the probability of class 0. Boxes are computed as in BoxOutput, but
- * in inclusive pixels: the right border is left + width - 1. Boxes are cut to 0 and stride times
- * the extents of the map, which changes their sizes, before they are compared with min_size.
- * Shapes: pairs of probabilities (N g, classes, h, w) and locations (N g, 4, h, w) -> regions
- * (R, 5, 1, 1), optionally with scores (R, 6, 1, 1), as in BoxOutput.
+ * fields. A cell's score is 1 - the probability of class 0. Boxes are computed as in BoxOutput,
+ * but in inclusive pixels: the right border is left + width - 1. Boxes are cut at 0 and at the
+ * stride times the extents of the map, before their sizes are compared with min_size.
+ * Shapes: pairs of probabilities (N g, classes, h, w) and locations (N g, 4, h, w) -> regions (R,
+ * 5, 1, 1), optionally rows (R, 6, 1, 1), as in BoxOutput.
  * Fields: box_group_output_param, bbox_reg_param.
  * Caffe: as in Cascade R-CNN.
  * Example, prob 2 2 3 3, loc 2 4 3 3:

@@ -46,7 +46,7 @@ static double bounded(double value, double most) {
   return fmin(fmax(value, -most), most);
 }
 
-/* One axis of a box: its borders in pixels, of which the second is outside. */
+/* One axis of a box: its borders in pixels. The second one is outside. */
 static void place(const cr_box_maps *s, double shift, double growth, double field, double centre,
                   double end, double *low, double *high) {
   const double size = field * exp(bounded(growth, s->most_log));

@@ -1,18 +1,21 @@
-/* BoxOutput: the best boxes of maps, one box size for each map (Cai et al., "A unified multi-scale
- * deep convolutional neural network for fast object detection", 2016: MS-CNN).
+/* BoxOutput: the best boxes of maps, with one size of boxes for each map (Cai et al., "A unified
+ * multi-scale deep convolutional neural network for fast object detection", 2016).
  *
  * Formula: a cell's score is the best score of classes 1 and above minus the score of class 0.
  * Cells below fg_thr are dropped. With d = prediction * bbox_std + bbox_mean, the centre is dx
- * field_w + (column + 0.5) rate, |dx| at most 1 / field_xyr, and the width field_w exp(dw), |dw| at
- * most log(field_whr); likewise y and the height. Left and top become 0 or more, and width and
- * height are cut at the map's rate times its extents. Boxes with a side below min_size are dropped.
- * Of the best max_nms_num boxes of an image, a box that overlaps a better one by more than iou_thr
- * is dropped. The best max_post_nms_num remain. Shapes: maps (N, classes + 4, h, w) -> regions (R,
- * 5, 1, 1): image, left, top, right, bottom; optionally (R, 6, 1, 1) with the score as well.
- * Without any box, one region 0 1 1 10 10 and a row of zeros. Fields: box_output_param,
- * bbox_reg_param. Caffe: as in MS-CNN. Example, map 1 6 3 3: layer { name: "boxes" type:
- * "BoxOutput" bottom: "map" top: "rois" top: "scores" box_output_param { field_h: 16 field_w: 16
- * downsample_rate: 8 fg_thr: -5 min_size: 4 } } */
+ * field_w + (column + 0.5) rate, with |dx| at most 1 / field_xyr. The width is field_w exp(dw),
+ * with |dw| at most log(field_whr). The same holds for y and the height. Negative left and top
+ * become 0, then width and height are cut at the rate times the extents of the map. Boxes with a
+ * side below min_size are dropped. Of the best max_nms_num boxes of an image, a box is dropped if
+ * it overlaps a better one by more than iou_thr. The best max_post_nms_num remain.
+ * Shapes: maps (N, classes + 4, h, w) -> regions (R, 5, 1, 1), optionally rows (R, 6, 1, 1). A
+ * region is image, left, top, right, bottom; a row has the score as well. Without any box there is
+ * one region, 0 1 1 10 10, and a row of zeros.
+ * Fields: box_output_param, bbox_reg_param.
+ * Caffe: as in MS-CNN.
+ * Example, map 1 6 3 3:
+ *   layer { name: "boxes" type: "BoxOutput" bottom: "map" top: "rois" top: "scores"
+ *     box_output_param { field_h: 16 field_w: 16 downsample_rate: 8 fg_thr: -5 min_size: 4 } } */
 #include <float.h>
 #include <math.h>
 #include <string.h>

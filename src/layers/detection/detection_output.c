@@ -19,9 +19,10 @@
  * Fields: detection_output_param.
  * Caffe: as in Caffe-SSD and RefineDet, which have only prior boxes; results are not drawn,
  * polygons of TextBoxes++ are refused, and soft_nms is crema's. Result files (save_output_param)
- * are written after all images of the test set. The next image starts new files. Example, loc 1 8,
- * conf 1 6, prior 1 2 8: layer { name: "found" type: "DetectionOutput" bottom: "loc" bottom: "conf"
- * bottom: "prior" top: "y" detection_output_param { num_classes: 3 confidence_threshold: 0.01
+ * are written after all images of the test set. The next image starts new files.
+ * Example, loc 1 8, conf 1 6, prior 1 2 8:
+ *   layer { name: "found" type: "DetectionOutput" bottom: "loc" bottom: "conf" bottom: "prior"
+ *     top: "y" detection_output_param { num_classes: 3 confidence_threshold: 0.01
  *       nms_param { nms_threshold: 0.45 top_k: 400 } keep_top_k: 200 } } */
 #include <float.h>
 #include <math.h>

@@ -16,9 +16,11 @@
  * Caffe: as in Caffe-SSD and RefineDet; HARD_EXAMPLE is refused after a first stage; bp_inside and
  * ignore_difficult_gt are refused. VALID divides by the number of matched boxes. With
  * encode_variance_in_target the gradient of locations lacks the factor 1 / variance, as in
- * Caffe-SSD. Example, loc 1 8, conf 1 6, prior 1 2 8, label 1 1 2 8: layer { name: "loss" type:
- * "MultiBoxLoss" bottom: "loc" bottom: "conf" bottom: "prior" bottom: "label" top: "loss"
- * propagate_down: true propagate_down: true propagate_down: false propagate_down: false
+ * Caffe-SSD.
+ * Example, loc 1 8, conf 1 6, prior 1 2 8, label 1 1 2 8:
+ *   layer { name: "loss" type: "MultiBoxLoss" bottom: "loc" bottom: "conf" bottom: "prior"
+ *     bottom: "label" top: "loss" propagate_down: true propagate_down: true
+ *     propagate_down: false propagate_down: false
  *     multibox_loss_param { num_classes: 3 background_label_id: 2 code_type: CENTER_SIZE } } */
 #include <math.h>
 #include <stdlib.h>

@@ -1,21 +1,25 @@
 /* Yolov3: the loss of a map of boxes (Redmon and Farhadi, "YOLOv3: an incremental improvement",
  * 2018).
  *
- * Formula: with s(t) = 1 / (1 + exp(-t)), B(t, y) = -y log s(t) - (1 - y) log(1 - s(t)): an object
- * belongs to the cell of its centre and to the anchor of the most similar size, if that anchor is
- * in mask, and to each other anchor in mask that it overlaps by more than iou_thresh. Its box adds
- * coord_scale (2 - w h) (B(tx, x) + B(ty, y) + (tw - log(w / bw))^2 / 2 + (th - log(h / bh))^2 /
- * 2), with x and y the place of the centre in the cell. It also adds B(to, 1) and class_scale times
- * the sum of B(tc, yc) over all classes. yc is 1 - label_smooth_eps / 2 for the classes of the
- * box's objects, and label_smooth_eps / 2 for all other ones. Any other box adds B(to, 0), unless
- * it overlaps an object by more than thresh. The sum is divided by N. With use_logic_gradient, B(t,
- * y) is (s(t) - y)^2 / 2, and B(to, 1) has the factor object_scale. Shapes: map (N, num (5 +
- * num_class), h, w), objects (N, 1, rows, 5): class from 0 on, x and y of the centre, width,
- * height, in parts of the image; a width of 0 ends an image's objects. Objects may also be (1, 1,
- * rows, 8) as AnnotatedData gives them -> loss (scalar). Fields: yolov3_param. Caffe: the gradient
- * is MobileNet-YOLO's, whose top is the sum of the squares of the gradient. That fork confuses the
- * anchors of mask with all anchors when it looks for other anchors. An object whose centre is
- * outside of the image belongs to no cell. iou_loss other than MSE and use_focal_loss are refused.
+ * Formula: let s(t) = 1 / (1 + exp(-t)) and B(t, y) = -y log s(t) - (1 - y) log(1 - s(t)). An
+ * object belongs to the cell of its centre and to the anchor of the most similar size, if that
+ * anchor is in mask. It also belongs to each other anchor in mask that it overlaps by more than
+ * iou_thresh. A box with an object adds coord_scale (2 - w h) (B(tx, x) + B(ty, y) + (tw - log(w /
+ * bw))^2 / 2 + (th - log(h / bh))^2 / 2). There x and y are the place of the centre in the cell.
+ * The box also adds B(to, 1) and class_scale times the sum of B(tc, yc) over all classes. The
+ * target yc is 1 - label_smooth_eps / 2 for the classes of the box's objects, otherwise
+ * label_smooth_eps / 2. Any other box adds B(to, 0), unless it overlaps an object by more than
+ * thresh. The sum is divided by N. With use_logic_gradient, B(t, y) is (s(t) - y)^2 / 2, and B(to,
+ * 1) has the factor object_scale.
+ * Shapes: map (N, num (5 + num_class), h, w), objects (N, 1, rows, 5) -> loss (scalar). A row of
+ * objects is the class from 0 on, x and y of the centre, width and height, as parts of the image.
+ * A width of 0 ends the objects of an image. Objects may also be (1, 1, rows, 8) as AnnotatedData
+ * gives them.
+ * Fields: yolov3_param.
+ * Caffe: the gradient is MobileNet-YOLO's, whose top is the sum of the squares of the gradient.
+ * That fork confuses the entries of mask with anchors when it looks for other anchors. An object
+ * whose centre is outside of the image belongs to no cell. iou_loss other than MSE and
+ * use_focal_loss are refused.
  * Example, map 2 14 3 3, label 1 1 4 8:
  *   layer { name: "loss" type: "Yolov3" bottom: "map" bottom: "label" top: "loss"
  *     propagate_down: true propagate_down: false
@@ -308,7 +312,7 @@ static double run_image(const yolo_image *of, double factor, const cr_host_resul
   return sum;
 }
 
-/* A pass over all images. */
+/* The state of a pass. */
 typedef struct yolo_pass {
   const cr_layer *layer;
   const crema_shape *shape;

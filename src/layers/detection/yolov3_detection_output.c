@@ -1,18 +1,21 @@
 /* Yolov3DetectionOutput: the boxes that a YOLO v3 has found (Redmon and Farhadi, "YOLOv3: an
  * incremental improvement", 2018).
  *
- * Formula: with s(t) = 1 / (1 + exp(-t)), cell (i, j) of a map of w x h cells and anchor (bw, bh):
- * the centre is ((i + s(tx)) / w, (j + s(ty)) / h), the size (exp(tw) bw / (w scale), exp(th) bh /
- * (h scale)), and the score of class c s(to) s(tc). Boxes and classes with a score above
- * confidence_threshold are found. Of an image's boxes of all classes, best first, a box is dropped
- * if it overlaps a better one by nms_threshold or more. Shapes: maps (N, num_box (5 + num_classes),
- * h, w) -> y (1, 1, boxes, 7). A row of y is image, class + 1, score, xmin, ymin, xmax, ymax.
- * Without any box there is one row for each image, with -1 after its number. Fields:
- * yolov3_detection_output_param. Caffe: as in MobileNet-YOLO, which takes all boxes of a batch for
- * boxes of image 0; gaussian_box is refused. Example, map 1 14 3 3: layer { name: "found" type:
- * "Yolov3DetectionOutput" bottom: "map" top: "y" yolov3_detection_output_param { num_classes: 2
- * num_box: 2 mask_group_num: 1 mask: 0 mask: 1 anchors_scale: 8 biases: 8 biases: 8 biases: 16
- * biases: 12 } } */
+ * Formula: with s(t) = 1 / (1 + exp(-t)), take cell (i, j) of a map of w x h cells and anchor (bw,
+ * bh). The centre of the box is ((i + s(tx)) / w, (j + s(ty)) / h). Its size is (exp(tw) bw / (w
+ * scale), exp(th) bh / (h scale)). The score of class c is s(to) s(tc). Boxes and classes with a
+ * score above confidence_threshold are found. Of an image's boxes of all classes, a box is dropped
+ * if it overlaps a better one by nms_threshold or more.
+ * Shapes: maps (N, num_box (5 + num_classes), h, w) -> y (1, 1, boxes, 7). A row of y is image,
+ * class + 1, score, xmin, ymin, xmax, ymax. Without any box there is one row for each image, with
+ * -1 after its number.
+ * Fields: yolov3_detection_output_param.
+ * Caffe: as in MobileNet-YOLO, which takes all boxes of a batch for boxes of image 0; gaussian_box
+ * is refused.
+ * Example, map 1 14 3 3:
+ *   layer { name: "found" type: "Yolov3DetectionOutput" bottom: "map" top: "y"
+ *     yolov3_detection_output_param { num_classes: 2 num_box: 2 mask_group_num: 1 mask: 0 mask: 1
+ *       anchors_scale: 8 biases: 8 biases: 8 biases: 16 biases: 12 } } */
 #include <math.h>
 
 #include "core/fail.h"
