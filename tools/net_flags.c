@@ -43,6 +43,11 @@ bool cli_choose_precision(const char *text, crema_precision *out) {
   return found >= 0;
 }
 
+cli_flag *cli_iterations_flag(cli_flag *list) {
+  while (strcmp(list->name, "iterations") != 0) ++list;
+  return list;
+}
+
 crema_status cli_net_compile(const char *model, const char *weights,
                              const crema_model_options *options, crema_device *device,
                              cli_net *out) {

@@ -51,6 +51,9 @@ bool cli_choose_precision(const char *text, crema_precision *out);
 void cli_net_flags_list(cli_net_flags *flags, const char *iterations_help, const char *phase_help,
                         cli_flag out[CLI_NET_FLAGS]);
 
+/* The row of -iterations among them. */
+cli_flag *cli_iterations_flag(cli_flag *list);
+
 /* Checks the flags and loads the net in `phase`, with the weights if there are any. False, with the
  * error printed, when that fails. Free with cli_net_close. */
 bool cli_net_flags_load(cli_net_flags *flags, crema_phase phase, cli_net *out);

@@ -6,16 +6,15 @@
 #include "core/fail.h"
 #include "core/log.h"
 #include "device_flag.h"
+#include "net/epoch.h"
 #include "net/net.h"
 #include "net_flags.h"
 #include "solver/detections.h"
 
-/* The values of all outputs in order, except outputs of DetectionEvaluate. */
+/* The sums of a test. */
 typedef struct scores {
-  int64_t count;
-  double *sum;
-  double loss;
-  cr_detections found; /* of DetectionEvaluate */
+  cr_net_means means;
+  cr_detections found; /* of outputs of DetectionEvaluate, which are not averaged */
 } scores;
 
 /* Whether a layer of type DetectionEvaluate makes the output. */
@@ -29,18 +28,7 @@ static bool is_evaluation(const crema_net *net, int output) {
   return false;
 }
 
-/* The number of values of an output that are averaged. */
-static int64_t averaged(crema_net *net, int output) {
-  return is_evaluation(net, output) ? 0 : crema_blob_count(crema_net_output(net, output));
-}
-
-static crema_status add_batch(crema_net *net, int64_t batch, scores *s) {
-  int64_t at = 0;
-  if (s->sum == NULL) {
-    for (int i = 0; i < crema_net_output_count(net); ++i) s->count += averaged(net, i);
-    s->sum = calloc((size_t)s->count + 1, sizeof *s->sum);
-    if (s->sum == NULL) return cr_fail_memory((size_t)s->count * sizeof *s->sum, "scores");
-  }
+static crema_status print_batch(crema_net *net, int64_t batch, scores *s) {
   for (int i = 0; i < crema_net_output_count(net); ++i) {
     crema_blob *blob = crema_net_output(net, i);
     const float *value;
@@ -49,8 +37,7 @@ static crema_status add_batch(crema_net *net, int64_t batch, scores *s) {
       continue;
     }
     CR_TRY(crema_blob_cpu_data(blob, &value));
-    for (int64_t k = 0; k < crema_blob_count(blob) && at < s->count; ++k, ++at) {
-      s->sum[at] += (double)value[k];
+    for (int64_t k = 0; k < crema_blob_count(blob); ++k) {
       cr_log_info("Batch %lld, %s = %g", (long long)batch, crema_net_output_name(net, i),
                   (double)value[k]);
     }
@@ -58,14 +45,13 @@ static crema_status add_batch(crema_net *net, int64_t batch, scores *s) {
   return CREMA_OK;
 }
 
-static void report(crema_net *net, const scores *s, int64_t batches) {
-  int64_t at = 0;
-  cr_log_info("Loss: %g", s->loss / (double)batches);
+static void report(crema_net *net, const cr_net_means *means) {
+  cr_log_info("Loss: %g", cr_net_means_value(means, means->count));
   for (int i = 0; i < crema_net_output_count(net); ++i) {
-    double weight = (double)net->output_weight[i];
-    int64_t values = averaged(net, i);
-    for (int64_t k = 0; k < values && at < s->count; ++k, ++at) {
-      double mean = s->sum[at] / (double)batches;
+    const double weight = (double)net->output_weight[i];
+    if (is_evaluation(net, i)) continue;
+    for (int64_t k = means->first[i]; k < means->first[i + 1]; ++k) {
+      const double mean = cr_net_means_value(means, k);
       if (weight != 0) {
         cr_log_info("%s = %g (* %g = %g loss)", crema_net_output_name(net, i), mean, weight,
                     weight * mean);
@@ -77,59 +63,107 @@ static void report(crema_net *net, const scores *s, int64_t batches) {
 }
 
 /* Prints the average precision of each class of a detector and their mean. */
-static crema_status report_detections(crema_net *net, scores *s, const char *ap_version) {
+static crema_status report_detections(crema_net *net, cr_detections *found,
+                                      const char *ap_version) {
   Caffe__SolverParameter param = CAFFE__SOLVER_PARAMETER__INIT;
   double mean = 0;
-  if (s->found.row.size == 0) return CREMA_OK;
+  if (found->row.size == 0) return CREMA_OK;
   param.ap_version = (char *)ap_version;
   param.show_per_class_result = true;
-  CR_TRY(cr_detections_report(&s->found, &param, net, true, &mean));
+  CR_TRY(cr_detections_report(found, &param, net, true, &mean));
   cr_log_info("mAP (%s) = %g", ap_version, mean);
   return CREMA_OK;
 }
 
-/* `folder`: of -dump_blobs. */
+/* The batches of a test: an epoch, or a given number of batches. */
+typedef struct test_plan {
+  cr_net_epoch epoch;
+  bool all;
+  int64_t batches;
+} test_plan;
+
+/* Without a number of batches and without an end of the data, as many batches as Caffe runs. */
+static crema_status make_plan(const crema_net *net, int64_t batches, test_plan *out) {
+  enum { USUAL = 50 };
+  char text[256];
+  CR_TRY(cr_net_find_epoch(net, true, &out->epoch));
+  out->all = batches == 0 && out->epoch.samples > 0;
+  out->batches = out->all ? out->epoch.batches : batches > 0 ? batches : USUAL;
+  if (out->all) {
+    cr_log_info("Each of %lld samples is scored once.", (long long)out->epoch.samples);
+  } else if (batches == 0) {
+    cr_log_info("%s: %d batches are scored (-iterations sets another number)", out->epoch.reason,
+                USUAL);
+  } else if (cr_net_describe_test(&out->epoch, batches, text, sizeof text)) {
+    cr_log_info("%s (-iterations all scores each sample once)", text);
+  }
+  return CREMA_OK;
+}
+
+static crema_status run_batch(crema_net *net, const test_plan *plan, int64_t index,
+                              const char *folder, scores *s) {
+  const int64_t samples = plan->all ? cr_net_epoch_take(&plan->epoch, index) : 0;
+  double loss;
+  cr_net_take_samples(net, samples < plan->epoch.batch ? samples : 0);
+  CR_TRY(crema_net_forward(net, &loss));
+  if (index == 0) CR_TRY(cli_dump_write(net, folder, false));
+  CR_TRY(print_batch(net, index, s));
+  return cr_net_means_add(net, loss, samples, &s->means);
+}
+
+/* `batches`: 0: all samples once; `folder`: of -dump_blobs. */
 static crema_status score(crema_net *net, int64_t batches, const char *folder,
                           const char *ap_version) {
   scores s = {0};
+  test_plan plan = {.batches = 0};
   crema_status status = CREMA_OK;
   CR_TRY(cli_dump_begin(net, folder));
-  cr_log_info("Running for %lld iterations.", (long long)batches);
-  for (int64_t i = 0; i < batches; ++i) {
-    double loss;
-    status = crema_net_forward(net, &loss);
-    if (status == CREMA_OK && i == 0) status = cli_dump_write(net, folder, false);
-    if (status == CREMA_OK) status = add_batch(net, i, &s);
-    if (status != CREMA_OK) {
-      status = cr_fail_in(status, "batch %lld", (long long)i);
-      goto out;
-    }
-    s.loss += loss;
+  CR_TRY(make_plan(net, batches, &plan));
+  CR_TRY_GOTO(cr_net_means_begin(net, &s.means), out);
+  cr_log_info("Running for %lld iterations.", (long long)plan.batches);
+  for (int64_t i = 0; i < plan.batches; ++i) {
+    status = run_batch(net, &plan, i, folder, &s);
+    if (status == CREMA_OK) continue;
+    status = cr_fail_in(status, "batch %lld", (long long)i);
+    goto out;
   }
-  report(net, &s, batches);
-  status = report_detections(net, &s, ap_version);
+  report(net, &s.means);
+  status = report_detections(net, &s.found, ap_version);
 out:
   cr_detections_free(&s.found);
-  free(s.sum);
+  cr_net_means_free(&s.means);
   return status;
+}
+
+/* The number of batches, 0 for all; false with the error printed. */
+static bool read_iterations(const char *text, int64_t *out) {
+  char *end = NULL;
+  *out = 0;
+  if (strcmp(text, "all") == 0) return true;
+  *out = strtoll(text, &end, 10);
+  if (end != text && *end == '\0' && *out > 0) return true;
+  cli_usage_error("-iterations: expected a number above 0 or all, found \"%s\"", text);
+  return false;
 }
 
 static const char help_text[] =
     "Runs a network in phase TEST over its test data and prints the outputs of each batch and\n"
-    "their means. For a detector, which ends in DetectionEvaluate, it prints the average "
-    "precision\n"
-    "of each class over all batches, and their mean (mAP).\n"
+    "their means. Each sample is scored once; the last batch can be shorter, and means are\n"
+    "weighted by the number of samples. With a number of -iterations, batches are full, continue\n"
+    "at the first sample after the last, and count equally, as in Caffe. For a detector, which\n"
+    "ends in DetectionEvaluate, the average precision of each class and their mean (mAP) follow.\n"
     "\n"
     "Example:\n"
-    "  crema test -model lenet_train_test.prototxt -weights lenet_iter_10000.caffemodel \\\n"
-    "    -iterations 100\n";
+    "  crema test -model lenet_train_test.prototxt -weights lenet_iter_10000.caffemodel\n";
 
 int crema_cmd_test(int argc, char **argv) {
   cli_net_flags flags;
-  const char *folder = "", *ap_version = "Integral";
+  const char *folder = "", *ap_version = "Integral", *iterations = "all";
+  int64_t batches = 0;
   cli_flag list[CLI_NET_FLAGS + 3];
-  cli_net_flags_list(&flags, "batches to run", "accepted; a net is always tested in phase TEST",
-                     list);
+  cli_net_flags_list(&flags, "", "accepted; a net is always tested in phase TEST", list);
+  *cli_iterations_flag(list) =
+      (cli_flag){"iterations", CLI_WORD, &iterations, "batches to run, or all: each sample once"};
   list[CLI_NET_FLAGS] =
       (cli_flag){"allow_missing", CLI_BOOL, &flags.allow_missing, CLI_ALLOW_MISSING_HELP};
   list[CLI_NET_FLAGS + 1] = (cli_flag){"dump_blobs", CLI_DIR, &folder, CLI_DUMP_HELP};
@@ -146,11 +180,12 @@ int crema_cmd_test(int argc, char **argv) {
   crema_phase phase = CREMA_TEST;
   cli_net net;
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
+  if (!read_iterations(iterations, &batches)) return 1;
   if (!cli_choose_phase(flags.phase, &phase)) return 1;
   if (phase != CREMA_TEST) cr_log_warning("-phase has no effect on test");
   if (cr_detections_check_version(ap_version) != CREMA_OK) return cli_fail();
   if (!cli_net_flags_load(&flags, CREMA_TEST, &net)) return 1;
-  int code = score(net.net, flags.iterations, folder, ap_version) == CREMA_OK ? 0 : cli_fail();
+  int code = score(net.net, batches, folder, ap_version) == CREMA_OK ? 0 : cli_fail();
   cli_net_close(&net);
   return code;
 }

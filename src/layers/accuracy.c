@@ -64,6 +64,26 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
                             &(cr_pair_shapes){.x = {&folded, &labels}, .y = &one});
 }
 
+/* The labels that count, of all classes or of each. */
+static crema_status weigh(const cr_layer *layer, crema_blob *const *bottom, int top,
+                          double *weight) {
+  const Caffe__AccuracyParameter *param = layer->param->accuracy_param;
+  const crema_shape *scores = &bottom[0]->shape;
+  const float *label = NULL;
+  int axis = 0;
+  CR_TRY(cr_layer_axis(layer, scores, param == NULL ? 1 : param->axis, "axis", &axis));
+  const int64_t classes = top == 0 ? 1 : scores->dim[axis];
+  for (int64_t c = 0; c < classes; ++c) weight[c] = 0;
+  CR_TRY(crema_blob_cpu_data(bottom[1], &label));
+  for (int64_t i = 0; i < crema_blob_count(bottom[1]); ++i) {
+    const int64_t class = (int64_t)label[i];
+    if (param != NULL && param->has_ignore_label && class == param->ignore_label) continue;
+    if (top == 0) weight[0] += 1;
+    else if (class >= 0 && class < classes) weight[class] += 1;
+  }
+  return CREMA_OK;
+}
+
 const cr_layer_class cr_layer_accuracy = {
     .type = "Accuracy",
     .state_size = sizeof(cr_layer_pair),
@@ -71,6 +91,7 @@ const cr_layer_class cr_layer_accuracy = {
     .tops = {1, 2},
     .graph.integer_bottoms = 1u << 1,
     .graph.wide_tops = true,
+    .weigh = weigh,
     .pair = &pair,
     .setup = setup,
     .reshape = reshape,

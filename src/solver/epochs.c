@@ -42,7 +42,7 @@ crema_status cr_epochs_check(const crema_solver *solver) {
     return cr_field_fail(
         CREMA_E_ARGUMENT, "test_and_snapshot_last_epochs",
         "test_and_snapshot_last_epochs: the input of net '%s' has no epochs; use Data, "
-        "AnnotatedData, ImageData or MemoryData",
+        "AnnotatedData, ImageData, HDF5Data or MemoryData",
         crema_net_name(solver->net));
   }
   if (samples > 0) {

@@ -6,6 +6,7 @@
 #include "core/fail.h"
 #include "core/file.h"
 #include "core/log.h"
+#include "net/epoch.h"
 #include "solver/detections.h"
 #include "solver/fields.h"
 #include "solver/solver.h"
@@ -200,8 +201,9 @@ static crema_status check_test_counts(const Caffe__SolverParameter *param, size_
   }
   CR_TRY(cr_detections_check(param));
   for (size_t i = 0; i < nets; ++i) {
-    if (param->test_iter[i] > 0) continue;
-    return cr_field_fail(CREMA_E_RANGE, "test_iter", "test_iter must be above 0, found %d",
+    if (param->test_iter[i] >= 0) continue;
+    return cr_field_fail(CREMA_E_RANGE, "test_iter",
+                         "test_iter must not be negative, found %d; 0 scores each sample once",
                          param->test_iter[i]);
   }
   return CREMA_OK;
@@ -223,6 +225,29 @@ static crema_status build_test_net(crema_solver *solver, size_t index, int repli
   return average != NULL ? cr_average_share(average, *out) : CREMA_OK;
 }
 
+/* With test_iter 0 the data must have an end. Otherwise logs a test that scores samples repeatedly
+ * or not at all. */
+static crema_status check_epoch(crema_solver *solver, size_t index) {
+  const int batches = solver->param->test_iter[index];
+  cr_net_epoch *epoch = &solver->test_epoch[index];
+  char text[256];
+  CR_TRY(cr_net_find_epoch(solver->test_net[index], batches == 0, epoch));
+  if (batches > 0) {
+    if (!solver->tests_shared && cr_solver_leads(solver) &&
+        cr_net_describe_test(epoch, batches, text, sizeof text)) {
+      cr_log_info("Test net #%zu: %s (test_iter: 0 scores each sample once)", index, text);
+    }
+    return CREMA_OK;
+  }
+  if (solver->tests_shared) {
+    return cr_field_fail(CREMA_E_UNSUPPORTED, "test_iter",
+                         "test_iter: 0 works on one device; several devices share the batches");
+  }
+  if (epoch->samples > 0) return CREMA_OK;
+  return cr_field_fail(CREMA_E_ARGUMENT, "test_iter", "test_iter: 0 is not possible: %s",
+                       epoch->reason);
+}
+
 crema_status cr_solver_build_test_nets(crema_solver *solver) {
   const size_t nets = solver->param->n_test_iter;
   /* With divided batches all replicas run each batch together. */
@@ -231,12 +256,14 @@ crema_status cr_solver_build_test_nets(crema_solver *solver) {
   const int replicas = solver->tests_shared ? solver->replicas : 1;
   CR_TRY(cr_field_locate(check_test_counts(solver->param, nets), solver->path));
   CR_TRY(CR_NEW(solver->test_net, nets * (size_t)replicas + 1, "test nets"));
+  CR_TRY(CR_NEW(solver->test_epoch, nets + 1, "test nets"));
   for (int replica = 0; replica < replicas; ++replica) {
     for (size_t i = 0; i < nets; ++i) {
       crema_status status = build_test_net(solver, i, replica);
       if (status != CREMA_OK) return cr_fail_in(status, "test net #%zu", i);
       if (replica > 0) continue;
       solver->test_nets = (int)i + 1;
+      CR_TRY(cr_field_locate(check_epoch(solver, i), solver->path));
       const int batches = solver->param->test_iter[i], ranks = solver->ranks;
       if (!dealt || batches % ranks == 0) continue;
       cr_log_warning(

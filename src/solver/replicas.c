@@ -279,6 +279,7 @@ void cr_solver_free_replicas(crema_solver *solver) {
   for (size_t i = 0; solver->test_net != NULL && i < tests * (size_t)tested; ++i) {
     crema_net_destroy(solver->test_net[i]);
   }
+  free(solver->test_epoch);
   free(solver->test_net);
   const int replicas = solver->replica != NULL ? solver->replicas : 0;
   for (int i = 0; i < replicas; ++i) cr_replica_rest(&solver->replica[i]);

@@ -3,6 +3,7 @@
 
 #include "core/fail.h"
 #include "core/log.h"
+#include "net/epoch.h"
 #include "solver/detections.h"
 #include "solver/solver.h"
 
@@ -27,64 +28,51 @@ static crema_status obey(crema_solver *solver) {
   }
 }
 
-/* Adds the outputs' values to sum[0..count-1]. */
-static crema_status add_outputs(crema_net *net, double *sum, int64_t count) {
-  int64_t at = 0;
+static void report(crema_net *net, const cr_net_means *means) {
   for (int i = 0; i < crema_net_output_count(net); ++i) {
-    crema_blob *blob = crema_net_output(net, i);
-    const float *value;
-    CR_TRY(crema_blob_cpu_data(blob, &value));
-    for (int64_t k = 0; k < crema_blob_count(blob) && at < count; ++k)
-      sum[at++] += (double)value[k];
-  }
-  return CREMA_OK;
-}
-
-static void report(crema_net *net, const double *sum, int64_t count, int batches) {
-  int64_t at = 0;
-  for (int i = 0; i < crema_net_output_count(net); ++i) {
-    double weight = (double)net->output_weight[i];
-    int64_t values = crema_blob_count(crema_net_output(net, i));
-    for (int64_t k = 0; k < values && at < count; ++k, ++at) {
-      cr_report_output("Test", (int)at, crema_net_output_name(net, i), sum[at] / batches, weight);
+    const double weight = (double)net->output_weight[i];
+    for (int64_t k = means->first[i]; k < means->first[i + 1]; ++k) {
+      cr_report_output("Test", (int)k, crema_net_output_name(net, i), cr_net_means_value(means, k),
+                       weight);
     }
   }
 }
 
-static void keep_score(crema_solver *solver, const double *sum, int64_t count, int batches) {
+static void keep_score(crema_solver *solver, const cr_net_means *means) {
   crema_net *net = solver->test_net[0];
-  int64_t at = 0, chosen = 0;
+  int64_t chosen = 0;
   for (int i = 0; i < crema_net_output_count(net); ++i) {
-    if (net->output_weight[i] == 0 && crema_blob_count(crema_net_output(net, i)) > 0) {
-      chosen = at;
+    if (net->output_weight[i] == 0 && means->first[i] < means->first[i + 1]) {
+      chosen = means->first[i];
       break;
     }
-    at += crema_blob_count(crema_net_output(net, i));
   }
-  solver->has_score = chosen < count;
-  if (solver->has_score) solver->score = sum[chosen] / batches;
-}
-
-/* The number of batches that each replica runs in a test. All run each divided batch; other batches
- * are dealt out. All replicas run the same number, as they take turns in the data. */
-static int count_batches(const crema_solver *solver, int index) {
-  const int batches = solver->param->test_iter[index];
-  if (!solver->tests_shared || solver->options.total_batch) return batches;
-  return batches / solver->ranks + (batches % solver->ranks != 0);
+  solver->has_score = chosen < means->count;
+  if (solver->has_score) solver->score = cr_net_means_value(means, chosen);
 }
 
 /* The results of one replica. */
 typedef struct test_share {
-  double *sum; /* of the outputs' values, then of the loss */
-  int64_t count;
-  cr_detections found; /* with eval_type "detection", instead of the outputs' sums */
+  cr_net_means means;
+  cr_detections found; /* with eval_type "detection", besides the loss */
 } test_share;
 
 typedef struct joint_test {
   crema_solver *solver;
   int index;
+  int64_t batch;      /* the batches before this one */
+  cr_net_epoch epoch; /* with test_iter 0: each sample is scored once */
   test_share share[CR_MAX_DEVICES];
 } joint_test;
+
+/* The number of batches that each replica runs in a test. All run each divided batch; other batches
+ * are dealt out. All replicas run the same number, as they take turns in the data. */
+static int count_batches(const crema_solver *solver, const joint_test *test) {
+  const int batches = solver->param->test_iter[test->index];
+  if (batches == 0) return (int)test->epoch.batches;
+  if (!solver->tests_shared || solver->options.total_batch) return batches;
+  return batches / solver->ranks + (batches % solver->ranks != 0);
+}
 
 static crema_status run_batch(void *user, cr_replica *replica) {
   joint_test *test = user;
@@ -92,18 +80,14 @@ static crema_status run_batch(void *user, cr_replica *replica) {
   const ptrdiff_t number = replica - solver->replica;
   crema_net *net = solver->test_net[number * solver->test_nets + test->index];
   test_share *share = &test->share[number];
+  const int64_t samples =
+      test->epoch.samples > 0 ? cr_net_epoch_take(&test->epoch, test->batch) : 0;
   double loss;
+  if (share->means.sum == NULL) CR_TRY(cr_net_means_begin(net, &share->means));
+  cr_net_take_samples(net, samples < test->epoch.batch ? samples : 0);
   CR_TRY(crema_net_forward(net, &loss));
-  const bool detects = cr_detections_wanted(solver->param);
-  if (share->sum == NULL) {
-    for (int i = 0; !detects && i < crema_net_output_count(net); ++i) {
-      share->count += crema_blob_count(crema_net_output(net, i));
-    }
-    CR_TRY(CR_NEW(share->sum, share->count + 1, "test scores"));
-  }
-  share->sum[share->count] += loss;
-  if (detects) return cr_detections_add(&share->found, net);
-  return add_outputs(net, share->sum, share->count);
+  CR_TRY(cr_net_means_add(net, loss, samples, &share->means));
+  return cr_detections_wanted(solver->param) ? cr_detections_add(&share->found, net) : CREMA_OK;
 }
 
 /* Adds the shares of all replicas of all processes to the first. */
@@ -111,24 +95,40 @@ static crema_status gather_shares(crema_solver *solver, joint_test *test) {
   test_share *all = &test->share[0];
   for (int i = 1; i < solver->replicas; ++i) {
     const test_share *share = &test->share[i];
-    for (int64_t k = 0; k <= all->count; ++k) all->sum[k] += share->sum[k];
+    for (int k = 0; k < cr_net_means_size(&all->means); ++k) {
+      all->means.sum[k] += share->means.sum[k];
+    }
     CR_TRY(cr_detections_append(&all->found, &share->found));
   }
   CR_TRY(cr_detections_gather(&all->found, solver->world));
-  return cr_world_agree(solver->world, all->sum, (int)all->count + 1, NULL, 0);
+  return cr_world_agree(solver->world, all->means.sum, cr_net_means_size(&all->means), NULL, 0);
 }
 
 /* All replicas finish a batch before the next one begins, so none waits for records that come after
  * the records of a stopped replica. */
-static crema_status run_test(crema_solver *solver, joint_test *test) {
-  const int batches = count_batches(solver, test->index);
-  for (int i = 0; i < batches; ++i) {
+static crema_status run_batches(crema_solver *solver, joint_test *test) {
+  const int batches = count_batches(solver, test);
+  for (test->batch = 0; test->batch < batches; ++test->batch) {
     CR_TRY(obey(solver));
     if (solver->stop_requested) return CREMA_OK;
     if (solver->tests_shared) CR_TRY(cr_replica_threads_run(solver->team, run_batch, test));
     else CR_TRY(run_batch(test, &solver->replica[0]));
   }
   return solver->tests_shared ? gather_shares(solver, test) : CREMA_OK;
+}
+
+/* With test_iter 0, each pass begins where the first one began: its last batch is short. */
+static crema_status run_test(crema_solver *solver, joint_test *test) {
+  crema_net *net = solver->test_net[test->index];
+  cr_buffer start = {0};
+  if (solver->param->test_iter[test->index] > 0) return run_batches(solver, test);
+  test->epoch = solver->test_epoch[test->index];
+  crema_status status = cr_net_save_inputs(net, &start);
+  if (status == CREMA_OK) status = run_batches(solver, test);
+  cr_net_take_samples(net, 0);
+  if (status == CREMA_OK) status = cr_net_restore_inputs(net, &start);
+  cr_buffer_free(&start);
+  return status;
 }
 
 static crema_status report_detections(crema_solver *solver, joint_test *test) {
@@ -143,19 +143,15 @@ static crema_status report_detections(crema_solver *solver, joint_test *test) {
 }
 
 static crema_status report_test(crema_solver *solver, joint_test *test) {
-  const test_share *all = &test->share[0];
-  const int batches =
-      count_batches(solver, test->index) * (solver->tests_shared ? cr_solver_partners(solver) : 1);
+  const cr_net_means *means = &test->share[0].means;
   if (cr_solver_leads(solver) && solver->param->test_compute_loss) {
-    cr_log_info("Test loss: %g", all->sum[all->count] / batches);
+    cr_log_info("Test loss: %g", cr_net_means_value(means, means->count));
   }
   if (cr_detections_wanted(solver->param)) return report_detections(solver, test);
-  if (cr_solver_leads(solver)) {
-    report(solver->test_net[test->index], all->sum, all->count, batches);
-  }
-  if (test->index == 0) keep_score(solver, all->sum, all->count, batches);
-  for (int64_t i = 0; i < all->count; ++i) all->sum[i] /= batches;
-  cr_early_stop_see(solver, test->index, all->sum, all->count);
+  if (cr_solver_leads(solver)) report(solver->test_net[test->index], means);
+  if (test->index == 0) keep_score(solver, means);
+  for (int64_t k = 0; k < means->count; ++k) means->sum[k] = cr_net_means_value(means, k);
+  cr_early_stop_see(solver, test->index, means->sum, means->count);
   return CREMA_OK;
 }
 
@@ -170,7 +166,7 @@ static crema_status test_one(crema_solver *solver, int index) {
     else status = report_test(solver, &test);
   }
   for (int i = 0; i < solver->replicas; ++i) {
-    free(test.share[i].sum);
+    cr_net_means_free(&test.share[i].means);
     cr_detections_free(&test.share[i].found);
   }
   if (status == CREMA_OK) return CREMA_OK;

@@ -63,6 +63,7 @@ struct crema_solver {
   bool tests_shared; /* each replica tests its share of the samples; else only the root tests */
   /* First the root's; with tests_shared the test nets of this process's other replicas follow. */
   crema_net **test_net;
+  struct cr_net_epoch *test_epoch; /* of the data of each test net */
   int64_t iteration; /* updates done */
   cr_rate_state rate;
   cr_loss_window window;

@@ -193,7 +193,7 @@ class Wholes(case.FolderCase):
         np.testing.assert_allclose(classifier.forward()["prob"][0], centre[0], rtol=1e-5)
 
     def test_preprocessing_of_the_deploy_file(self):
-        """Arguments that are left out come from the Input layer, labels from the file beside it."""
+        """Arguments that are omitted come from the Input layer, labels from the net's folder."""
         self.assertEqual(caffe.Classifier(self.model, self.weights).labels, [])
         said = case.DEPLOY.replace("type: 'Input'", "type: 'Input' transform_param { mean_value: 1 mean_value: 2 "
                                    "mean_value: 3 scale: 0.5 resize_param { height: 10 width: 12 } }", 1)

@@ -320,7 +320,7 @@ CASE_TEST(refuses) {
   case_refuse(c, "lr_policy: 'fixed' average_loss: 0", CREMA_E_RANGE, "average_loss");
   case_refuse(c, "lr_policy: 'fixed' train_net: 'x'", CREMA_E_PARSE, "train_net");
   case_refuse(c, "lr_policy: 'fixed' test_iter: 1", CREMA_E_PARSE, "test_interval");
-  case_refuse(c, "lr_policy: 'fixed' test_iter: 0 test_interval: 1", CREMA_E_RANGE, "test_iter");
+  case_refuse(c, "lr_policy: 'fixed' test_iter: -1 test_interval: 1", CREMA_E_RANGE, "test_iter");
   case_refuse(c, "lr_policy: 'fixed' test_net: 'x'", CREMA_E_PARSE, "test_iter");
   case_refuse(c, "lr_policy: 'fixed' test_iter: 1 test_interval: 1 test_net: 'absent'",
               CREMA_E_NOT_FOUND, "absent");

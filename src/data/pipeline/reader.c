@@ -89,6 +89,10 @@ uint64_t cr_reader_count(const cr_reader *reader) {
   return reader->walk.count;
 }
 
+crema_status cr_reader_count_all(const cr_reader *reader, uint64_t *out) {
+  return cr_db_count(reader->walk.db, out);
+}
+
 int cr_reader_depth(const cr_reader *reader) {
   return reader->depth;
 }

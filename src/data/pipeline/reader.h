@@ -58,6 +58,8 @@ const char *cr_reader_source(const cr_reader *reader);
 /* The number of records in the database. If the database does not record it: UINT64_MAX until the
  * reader or a preview has read from the first record to the last. */
 uint64_t cr_reader_count(const cr_reader *reader);
+/* Counts the records through its own cursor; may be called at any time. Errors: of reading. */
+crema_status cr_reader_count_all(const cr_reader *reader, uint64_t *out) CREMA_MUST_USE;
 /* Records in flight to each consumer. */
 int cr_reader_depth(const cr_reader *reader);
 

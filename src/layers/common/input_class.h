@@ -25,6 +25,9 @@ struct cr_input_class {
   void (*stats)(const cr_layer *layer, struct cr_input_stats *out);
   /* The samples of an epoch; 0 while the number is not known. NULL: the input has no epochs. */
   uint64_t (*epoch)(const cr_layer *layer);
+  /* Counts the samples of an epoch whose number is not known yet. NULL: that cannot be. */
+  crema_status (*count_epoch)(const cr_layer *layer, uint64_t *out);
+  bool short_batches; /* the layer honours cr_layer.take */
   /* For samples that the program holds in memory; see crema/memory_data.h. The first aliases them,
    * the second transforms copies. All three or none. */
   crema_status (*set_samples)(cr_layer *layer, float *data, float *labels, int64_t samples);

@@ -188,6 +188,31 @@ static void free_item(void *item) {
   cr_buffer_free(&((annotated_item *)item)->rows);
 }
 
+/* Drops the rows of items from `take` on; without rows, one row of -1 stays. */
+static crema_status cut_rows(int64_t take, crema_blob *label) {
+  const float *row = NULL;
+  float *none = NULL;
+  const int64_t rows = crema_blob_shape(label)->dim[2];
+  int64_t kept = 0;
+  CR_TRY(crema_blob_cpu_data(label, &row));
+  while (kept < rows && row[kept * ROW] < (float)take) ++kept;
+  if (kept == rows) return CREMA_OK;
+  const crema_shape shape = cr_shape_4(1, 1, kept > 0 ? kept : 1, ROW);
+  CR_TRY(crema_blob_reshape(label, &shape));
+  if (kept > 0) return CREMA_OK;
+  CR_TRY(crema_blob_mutable_cpu_data(label, &none));
+  for (int i = 0; i < ROW; ++i) none[i] = -1;
+  return CREMA_OK;
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  const annotated_data_state *s = layer->state;
+  CR_TRY(cr_record_input_forward(layer, context, bottom, top));
+  const bool cut = layer->take > 0 && layer->tops > 1 && s->boxes;
+  return cut ? cr_layer_in(layer, cut_rows(layer->take, top[1])) : CREMA_OK;
+}
+
 static const cr_source annotated_source = {CR_RECORD_SOURCE(load_item), .finish = finish,
                                            .free_item = free_item};
 
@@ -262,6 +287,6 @@ const cr_layer_class cr_layer_annotated_data = {
     CR_LAYER_INPUT("AnnotatedData", sizeof(annotated_data_state), 1, 2),
     .input = &cr_record_input_class,
     .setup = setup,
-    .forward = cr_record_input_forward,
+    .forward = forward,
     .destroy = destroy,
 };

@@ -94,6 +94,8 @@ static const cr_input_class input = {.save = save,
                                      .restore = restore,
                                      .progress = cr_record_input_progress,
                                      .epoch = cr_record_input_epoch,
+                                     .count_epoch = cr_record_input_count,
+                                     .short_batches = true,
                                      .stats = cr_record_input_stats};
 
 const cr_layer_class cr_layer_data = {

@@ -246,12 +246,18 @@ static crema_status find_sample(const cr_layer *layer, hdf5_data_state *s, uint6
 }
 
 static crema_status fill(const cr_layer *layer, hdf5_data_state *s, crema_blob *const *top) {
-  int64_t items = layer->param->hdf5_data_param->batch_size;
+  const int64_t items = layer->param->hdf5_data_param->batch_size;
+  const int64_t taken = layer->take > 0 ? layer->take : items;
   uint64_t solvers = (uint64_t)layer->solver.solvers;
   uint64_t first =
       cr_layer_cursor_end(&s->cursor, layer, (uint64_t)items) + (uint64_t)layer->solver.rank;
   double start = cr_clock_seconds();
-  for (int64_t i = 0; i < items; ++i) {
+  for (int t = 0; t < layer->tops; ++t) {
+    crema_shape shape = s->shape[t];
+    shape.dim[0] = taken;
+    CR_TRY(crema_blob_reshape(top[t], &shape));
+  }
+  for (int64_t i = 0; i < taken; ++i) {
     size_t row = 0;
     CR_TRY(find_sample(layer, s, first + (uint64_t)i * solvers, &row));
     for (int t = 0; t < layer->tops; ++t) {
@@ -314,7 +320,13 @@ static void input_stats(const cr_layer *layer, cr_input_stats *out) {
       .samples = samples, .batches = s->batches, .wait_seconds = s->wait_seconds};
 }
 
-static const cr_input_class input = {.save = save, .restore = restore, .stats = input_stats};
+static uint64_t epoch(const cr_layer *layer) {
+  const hdf5_data_state *s = layer->state;
+  return s->total;
+}
+
+static const cr_input_class input = {
+    .save = save, .restore = restore, .epoch = epoch, .short_batches = true, .stats = input_stats};
 
 const cr_layer_class cr_layer_hdf5_data = {
     CR_LAYER_INPUT("HDF5Data", sizeof(hdf5_data_state), 1, CR_ANY),

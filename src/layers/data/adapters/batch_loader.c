@@ -46,13 +46,16 @@ void cr_batch_loader_close(cr_batch_loader *loader) {
   *loader = (cr_batch_loader){0};
 }
 
-static crema_status share_memory(crema_device *device, const cr_batch *batch,
+/* `take`: samples of the batch that the tops get; 0: all. */
+static crema_status share_memory(crema_device *device, const cr_batch *batch, int64_t take,
                                  crema_blob *const *top) {
   for (int i = 0; i < batch->tops; ++i) {
     const cr_batch_top *from = &batch->top[i];
-    if (!crema_shape_equal(crema_blob_shape(top[i]), &from->shape)) {
+    crema_shape shape = from->shape;
+    if (take > 0 && shape.axes > 0 && shape.dim[0] == batch->items) shape.dim[0] = take;
+    if (!crema_shape_equal(crema_blob_shape(top[i]), &shape)) {
       cr_tensor_set_zero(top[i]->data); /* or the batch that was given back would be kept */
-      CR_TRY(crema_blob_reshape(top[i], &from->shape));
+      CR_TRY(crema_blob_reshape(top[i], &shape));
     }
     CR_TRY(from->memory.address == 0
                ? cr_tensor_adopt_host(top[i]->data, from->values)
@@ -87,7 +90,7 @@ crema_status cr_batch_loader_next(cr_batch_loader *loader, const cr_layer *layer
   CR_TRY(cr_pipeline_take(loader->pipeline, sharer, context, &loader->held[sharer]));
   cr_layer_cursor_advance(&loader->cursor, layer);
   if (out != NULL) *out = loader->held[sharer];
-  return share_memory(crema_context_device(context), loader->held[sharer], top);
+  return share_memory(crema_context_device(context), loader->held[sharer], layer->take, top);
 }
 
 void cr_batch_loader_stats(const cr_batch_loader *loader, const cr_layer *layer,
@@ -150,5 +153,9 @@ static uint64_t epoch(const cr_layer *layer) {
   return s->epoch;
 }
 
-const cr_input_class cr_batch_input_class_with_epochs = {
-    .await = await, .save = save, .restore = restore, .epoch = epoch, .stats = stats};
+const cr_input_class cr_batch_input_class_with_epochs = {.await = await,
+                                                         .save = save,
+                                                         .restore = restore,
+                                                         .epoch = epoch,
+                                                         .short_batches = true,
+                                                         .stats = stats};

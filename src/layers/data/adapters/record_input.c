@@ -126,6 +126,13 @@ uint64_t cr_record_input_epoch(const cr_layer *layer) {
   return count == UINT64_MAX ? 0 : count;
 }
 
+crema_status cr_record_input_count(const cr_layer *layer, uint64_t *out) {
+  cr_record_input *records = layer->state;
+  if (records->count == 0) CR_TRY(cr_reader_count_all(records->reader, &records->count));
+  *out = records->count;
+  return CREMA_OK;
+}
+
 void cr_record_input_stats(const cr_layer *layer, cr_input_stats *out) {
   const cr_record_input *records = layer->state;
   cr_batch_loader_stats(&records->loader, layer, out);
@@ -218,4 +225,6 @@ const cr_input_class cr_record_input_class = {.save = save,
                                               .restore = restore,
                                               .progress = cr_record_input_progress,
                                               .epoch = cr_record_input_epoch,
+                                              .count_epoch = cr_record_input_count,
+                                              .short_batches = true,
                                               .stats = cr_record_input_stats};

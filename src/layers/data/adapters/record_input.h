@@ -12,6 +12,7 @@ typedef struct cr_record_input {
   cr_record_source from; /* the records; must be the first member */
   char *source;          /* resolved path */
   uint64_t skip;         /* records to skip at the start */
+  uint64_t count;        /* records, once counted by cr_record_input_count */
   cr_reader *reader;
   cr_batch_loader loader;
   /* As of the end of the batch whose memory the tops share: */
@@ -73,6 +74,7 @@ extern const cr_input_class cr_record_input_class;
 
 /* Functions of the input class. */
 uint64_t cr_record_input_epoch(const cr_layer *layer);
+crema_status cr_record_input_count(const cr_layer *layer, uint64_t *out) CREMA_MUST_USE;
 void cr_record_input_stats(const cr_layer *layer, struct cr_input_stats *out);
 
 #endif
