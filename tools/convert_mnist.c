@@ -1,4 +1,5 @@
-/* crema convert_mnist: the IDX files of MNIST to a database of Datum. */
+/* crema convert_mnist and convert_mnist_siamese_data: the IDX files of MNIST to a database of
+ * Datum, one image or a pair of images in each record. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include "core/fail.h"
 #include "core/file.h"
 #include "core/log.h"
+#include "core/rng.h"
 #include "db_writer.h"
 
 /* Format of the files: http://yann.lecun.com/exdb/mnist/ : big-endian 32-bit words (magic, count
@@ -141,8 +143,40 @@ static crema_status convert_items(const idx_file *images, const idx_file *labels
   return CREMA_OK;
 }
 
-static crema_status convert(const char *image_path, const char *label_path, const char *db_path,
-                            const char *backend) {
+/* As many random pairs as images: channel 0 has one image and channel 1 another image, and the
+ * label is 1 for two images of one class. */
+static crema_status convert_pairs(const idx_file *images, const idx_file *labels, uint64_t seed,
+                                  db_writer *writer) {
+  const size_t size = (size_t)images->rows * images->columns;
+  const uint8_t *pixels = (const uint8_t *)images->bytes.data + IMAGE_HEADER;
+  const uint8_t *label = (const uint8_t *)labels->bytes.data + LABEL_HEADER;
+  crema_status status = CREMA_OK;
+  uint8_t *pair = malloc(2 * size);
+  if (pair == NULL) return cr_fail_memory(2 * size, "a pair of images");
+  cr_log_info("A total of %u pairs.", images->count);
+  for (uint32_t i = 0; i < images->count && status == CREMA_OK; ++i) {
+    char key[16];
+    uint32_t draw[4];
+    cr_philox(cr_mix_key(seed, cr_hash_text("pairs")), i, 0, draw);
+    const uint32_t a = draw[0] % images->count, b = draw[1] % images->count;
+    memcpy(pair, pixels + a * size, size);
+    memcpy(pair + size, pixels + b * size, size);
+    snprintf(key, sizeof key, "%08u", i);
+    const cr_datum datum = {.channels = 2,
+                            .height = (int)images->rows,
+                            .width = (int)images->columns,
+                            .data = pair,
+                            .size = 2 * size,
+                            .label = label[a] == label[b]};
+    status = db_writer_put(writer, key, &datum);
+  }
+  free(pair);
+  return status;
+}
+
+/* `seed` NULL: single images. */
+static crema_status convert(char *const path[3], const char *backend, const int64_t *seed) {
+  const char *image_path = path[0], *label_path = path[1], *db_path = path[2];
   idx_file images = {.path = image_path}, labels = {.path = label_path};
   db_writer writer = {0};
   crema_status status = CREMA_OK;
@@ -154,7 +188,8 @@ static crema_status convert(const char *image_path, const char *label_path, cons
     goto out;
   }
   status = db_writer_begin(&writer, backend, db_path);
-  if (status == CREMA_OK) status = convert_items(&images, &labels, &writer);
+  if (status == CREMA_OK && seed == NULL) status = convert_items(&images, &labels, &writer);
+  else if (status == CREMA_OK) status = convert_pairs(&images, &labels, (uint64_t)*seed, &writer);
   status = db_writer_end(&writer, status);
 out:
   cr_buffer_free(&labels.bytes);
@@ -185,6 +220,35 @@ int crema_cmd_convert_mnist(int argc, char **argv) {
   int exit_code;
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
   if (!db_writer_check_kind("-backend", backend, false)) return 1;
-  if (convert(argv[1], argv[2], argv[3], backend) != CREMA_OK) return cli_fail();
+  if (convert(argv + 1, backend, NULL) != CREMA_OK) return cli_fail();
   return 0;
+}
+
+int crema_cmd_convert_mnist_siamese_data(int argc, char **argv) {
+  const char *backend = "leveldb";
+  int64_t seed = 1;
+  const cli_flag flags[] = {
+      {"backend", CLI_WORD, &backend, "kind of database: lmdb, leveldb"},
+      {"seed", CLI_INT, &seed, "of the random pairs"},
+  };
+  const cli_spec spec = {
+      .command = "convert_mnist_siamese_data",
+      .arguments = "IMAGES LABELS DB",
+      .min_arguments = 3,
+      .max_arguments = 3,
+      .help =
+          "Makes a database of random pairs of images in the IDX files that MNIST is published\n"
+          "in (plain or gzipped), as many as there are images. A record has one channel for each\n"
+          "image and the label 1 for two images of one class, else 0.\n"
+          "\n"
+          "Example:\n"
+          "  crema convert_mnist_siamese_data data/mnist/train-images-idx3-ubyte.gz \\\n"
+          "    data/mnist/train-labels-idx1-ubyte.gz mnist_siamese_train_leveldb\n",
+      .flags = flags,
+      .flag_count = sizeof flags / sizeof *flags,
+  };
+  int exit_code;
+  if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
+  if (!db_writer_check_kind("-backend", backend, false)) return 1;
+  return convert(argv + 1, backend, &seed) == CREMA_OK ? 0 : cli_fail();
 }

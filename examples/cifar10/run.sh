@@ -1,6 +1,8 @@
 #!/bin/sh
 # Trains a net on CIFAR-10: run.sh quick|full|resnet20 DATA [flags of crema train]
 # DATA is cifar-10-binary.tar.gz, or a folder of images of 32 x 32 pixels with the lists train.txt and test.txt.
+# The channels have the order blue, green, red, as convert_imageset writes them. Weights from Caffe's databases of
+# CIFAR-10 need red, green, blue, which `crema convert_cifar_data` writes.
 . "$(dirname "$0")/../common.sh"
 if [ $# -lt 2 ] || [ ! -e "$2" ]; then
   echo "run.sh: usage: run.sh quick|full|resnet20 DATA [flags of crema train]; DATA: cifar-10-binary.tar.gz of" \
