@@ -5,9 +5,12 @@ install(TARGETS crema_shared crema_static crema_hdf5 crema_cli
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/crema DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
-# Made here, so that the list of what was installed has it too.
-file(CREATE_LINK crema ${CMAKE_CURRENT_BINARY_DIR}/caffe SYMBOLIC)
-install(FILES ${CMAKE_CURRENT_BINARY_DIR}/caffe DESTINATION ${CMAKE_INSTALL_BINDIR})
+# The link is made here, so that the list of installed files has it too. A project that contains this one may have
+# its own `caffe`.
+if(CMAKE_SOURCE_DIR STREQUAL PROJECT_SOURCE_DIR)
+  file(CREATE_LINK crema ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/caffe SYMBOLIC)
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/caffe DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
 file(RELATIVE_PATH CREMA_PC_TO_PREFIX
   ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 # By name: who links the static library need not do so with the compiler that made it.
