@@ -6,7 +6,6 @@
 [ $# -ge 1 ] && [ -d "$1" ] || { echo "run.sh: usage: run.sh PHOTOS [flags of crema train]" >&2; exit 1; }
 photos=$(cd "$1" && pwd)
 shift
-weights=$root/models/squeezenet_v1.0/squeezenet_v1.0.caffemodel
 iterations=${ITERATIONS:-60}
 cd "$work"
 : >all.txt
@@ -14,7 +13,7 @@ cd "$work"
 classes=0
 for folder in "$photos"/*/; do
   name=$(basename "$folder")
-  find "$folder" -type f | sort | sed "s|^$photos/||; s|\$| $classes|" >>all.txt
+  (cd "$photos" && find "./$name" -type f) | sort | sed "s|^\./||; s|\$| $classes|" >>all.txt
   echo "$name" >>labels.txt
   classes=$((classes + 1))
 done
@@ -31,4 +30,6 @@ for net in train_val deploy; do
 done
 sed "s/^max_iter:.*/max_iter: $iterations/; s/^test_interval:.*/test_interval: $iterations/; s/^display:.*/display: 10/
   s/^test_iter:.*/test_iter: $((($(wc -l <val.txt) + 5) / 6))/" "$here/solver.prototxt" >solver.prototxt
-exec "$crema" train -solver solver.prototxt -weights "$weights" "$@"
+# A link, because -weights separates files by commas, which may also be in the path.
+ln -sf "$root/models/squeezenet_v1.0/squeezenet_v1.0.caffemodel" start.caffemodel
+exec "$crema" train -solver solver.prototxt -weights start.caffemodel "$@"

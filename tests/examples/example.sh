@@ -6,6 +6,8 @@ photos=$4
 # The nets are small, and threads that wait for each other would take most of the time.
 export OMP_NUM_THREADS=1 CREMA=$crema WORK=$work/here
 examples=$source_dir/examples
+# The scripts take any path.
+short="short [1], & 2"
 
 # example NAME [ARGUMENT...]: runs it; output in ./log.
 example() {
@@ -31,16 +33,16 @@ expect_value() {
 shorter() {
   local file=$1
   shift
-  mkdir -p short
-  cp -r "$source_dir/examples" short/examples
-  cp -r "$source_dir/models" short/models
-  ln -sfn "$source_dir/data" short/data
-  examples=$work/short/examples
+  mkdir -p "$short"
+  cp -r "$source_dir/examples" "$short/examples"
+  cp -r "$source_dir/models" "$short/models"
+  ln -sfn "$source_dir/data" "$short/data"
+  examples=$work/$short/examples
   while [ $# -gt 0 ]; do
-    sed -i "s/^$1:.*/$1: $2/" "short/$file"
+    sed -i "s/^$1:.*/$1: $2/" "$short/$file"
     shift 2
   done
-  grep -q '^random_seed' "short/$file" || echo 'random_seed: 1' >>"short/$file"
+  grep -q '^random_seed' "$short/$file" || echo 'random_seed: 1' >>"$short/$file"
 }
 
 case $name in
@@ -63,7 +65,7 @@ case $name in
     python3 - <<'PYTHON'
 import io, random, tarfile
 draw = random.Random(1)
-with tarfile.open("cifar.tar.gz", "w:gz") as archive:
+with tarfile.open("cifar [1].tar.gz", "w:gz") as archive:
     for name, count in (("data_batch_1.bin", 300), ("data_batch_2.bin", 100), ("test_batch.bin", 100)):
         data = bytearray()
         for _ in range(count):
@@ -80,7 +82,7 @@ PYTHON
       steps=${model#*:}
       model=${model%:*}
       shorter models/cifar10_$model/solver.prototxt test_iter 1 test_interval "$steps" max_iter "$steps"
-      example cifar10 $model cifar.tar.gz
+      example cifar10 $model "cifar [1].tar.gz"
       [ "$(last accuracy)" ] || { fail "$model: no accuracy"; cat log; }
     done
     expect_value "ResNet-20" accuracy "> 0.9"
@@ -91,20 +93,22 @@ PYTHON
     # The second part goes on where the first ended.
     shorter models/cifar10_quick/solver.prototxt test_iter 1 test_interval 4000 test_initialization false max_iter 4000
     cp here/models/cifar10_quick/cifar10_quick_iter_4.solverstate here/models/cifar10_quick/cifar10_quick_iter_4000.solverstate
-    example cifar10 quick cifar.tar.gz -iterations 1
+    example cifar10 quick "cifar [1].tar.gz" -iterations 1
     expect_line "the second part" 'Snapshotting to binary proto file .*cifar10_quick_iter_5\.caffemodel' ;;
   char_lstm)
     shorter examples/char_lstm/solver.prototxt test_iter 2 test_interval 60 max_iter 60 base_lr 0.02
-    printf 'hello, %.0s' $(seq 2500) >text.txt
-    TEXT=$work/text.txt example char_lstm
+    printf 'hello, %.0s' $(seq 2500) >"a text [1].txt"
+    TEXT="$work/a text [1].txt" example char_lstm
     # A word again and again: without a look at the letter before, its seven places cost 1.8.
     expect_value "a word" loss "< 0.9" ;;
   fine_tuning)
     "$photos" . "$source_dir/examples/images/cat.jpg" || fail "photos"
-    ITERATIONS=12 example fine_tuning photos
+    mv photos "my photos [1], & 2"
+    shorter examples/fine_tuning/solver.prototxt
+    ITERATIONS=12 example fine_tuning "my photos [1], & 2"
     expect_value "photos kept back" accuracy "== 1"
     run classify -model here/deploy.prototxt -weights here/fine_tuned_iter_12.caffemodel -labels here/labels.txt \
-      -mean_value 104,117,123 -resize 256 photos/cats/*
+      -mean_value 104,117,123 -resize 256 "my photos [1], & 2"/cats/*
     expect_ok "classify"
     grep -A1 Prediction log | grep -q ' - "others"' && fail "a cat is taken for another" ;;
   detection)
