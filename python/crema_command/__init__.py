@@ -1,4 +1,4 @@
-"""The command ``crema`` of a wheel. A package of its own starts without NumPy and the package ``caffe``."""
+"""The command ``crema`` of a wheel. It is separate from the package ``caffe``, whose import takes longer."""
 import importlib.util
 import os
 import sys
