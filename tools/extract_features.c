@@ -184,6 +184,11 @@ static bool read_last_words(int argc, char **argv, const char **gpu) {
   if (strncmp(device, prefix, sizeof prefix - 1) == 0) device += sizeof prefix - 1;
   const bool is_gpu = strcasecmp(argv[5], "GPU") == 0;
   *gpu = is_gpu ? device : "";
+  if (is_gpu && argc == 6 && crema_device_count(CREMA_DEVICE_CUDA) == 0 &&
+      crema_device_count(CREMA_DEVICE_SIM) == 0) {
+    cr_log_warning("there is no GPU; running on the CPU");
+    *gpu = "";
+  }
   if (is_gpu || strcasecmp(argv[5], "CPU") == 0) return true;
   cli_usage_error("extract_features: expected CPU or GPU, found \"%s\"", argv[5]);
   return false;

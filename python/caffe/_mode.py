@@ -2,6 +2,7 @@
 import atexit
 import os
 import sys
+import warnings
 
 from . import _core
 
@@ -13,7 +14,7 @@ _CPU, _CUDA, _SIM = 0, 1, 2
 
 class _State:
     gpu = False
-    devices = (0,)
+    devices = None  # None: the program has selected none
     seed = None
     nets = 0
     solver_count = 1
@@ -36,12 +37,13 @@ def set_mode_cpu():
 
 
 def set_mode_gpu():
-    """Makes nets that are created afterwards run on a GPU (see set_device), if there is one."""
+    """Makes nets that are created afterwards run on a GPU. Without a GPU they run on the CPU, with a
+    warning, unless set_device or set_devices selects a device: then creating a net fails."""
     _State.gpu = True
 
 
 def set_device(device):
-    """Selects the GPU for nets that are created afterwards."""
+    """Selects the GPU for nets that are created afterwards, in the mode of set_mode_gpu."""
     _State.devices = (whole_number("set_device", device),)
 
 
@@ -73,7 +75,10 @@ def device_kind():
     """The type and the indices of the selected devices."""
     if not _State.gpu:
         return _CPU, (0,)
-    return _CUDA, _State.devices
+    if _State.devices is None and _core.device_count(_CUDA) == 0:
+        warnings.warn("set_mode_gpu: there is no GPU; nets run on the CPU", RuntimeWarning, stacklevel=4)
+        return _CPU, (0,)
+    return _CUDA, _State.devices or (0,)
 
 
 def layer_type_list():

@@ -145,5 +145,13 @@ for words in "${devices[@]}"; do
   [ "${words%% *}" = benchmark ] || [ "$(grep -v '^[IW]' log)" = "$(cat cpu)" ] ||
     { fail "$words prints otherwise on a device"; cat log cpu; }
 done
+# The mode GPU is a wish; the number of a GPU is not.
+rm -rf features
+run extract_features argument.caffemodel net.prototxt ip1 features 1 lmdb GPU
+expect_ok "extract_features GPU"
+expect_line "extract_features GPU" 'there is no GPU; running on the CPU'
+rm -rf features
+run extract_features argument.caffemodel net.prototxt ip1 features 1 lmdb GPU 0
+expect_error "extract_features GPU 0" "no CUDA devices"
 cmp -s scales.table cpu.table || fail "calibrate finds other scales on a device"
 finish

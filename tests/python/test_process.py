@@ -139,15 +139,29 @@ print(len(caffe_pb2.NetParameter.DESCRIPTOR.fields) > 3)
         timer.start()
         timer.stop()
         self.assertGreaterEqual(timer.ms, 0)
-        caffe.set_mode_gpu()
-        try:
-            with self.assertRaises(RuntimeError):
-                caffe.Net.from_text(case.DEPLOY)
-        finally:
-            caffe.set_mode_cpu()
-        caffe.Net.from_text(case.DEPLOY)
         with self.assertRaises(ValueError):
             caffe.set_devices([])
+
+    def test_mode_gpu_without_a_gpu(self):
+        if caffe._core.device_count(1) > 0:
+            self.skipTest("there is a GPU")
+        code, out, error = self.run_program("""
+import sys, warnings
+import caffe, case
+caffe.set_mode_gpu()
+with warnings.catch_warnings(record=True) as found:
+    warnings.simplefilter('always')
+    net = caffe.Net.from_text(case.DEPLOY)
+print(len(found), found[0].message, net.forward()['prob'].shape)
+caffe.set_device(0)
+try:
+    caffe.Net.from_text(case.DEPLOY)
+except caffe.Error as error:
+    print(error.status)
+caffe.set_mode_cpu()
+print(caffe.Net.from_text(case.DEPLOY).inputs)""")
+        self.assertEqual((code, out), (0, "1 set_mode_gpu: there is no GPU; nets run on the CPU (4, 5)\n"
+                                          "E_NO_DEVICE\n['data']\n"), error)
 
     def test_modules_are_there(self):
         """Programs use them without importing each; only those that are used are loaded."""
