@@ -10,4 +10,5 @@ trap 'rm -rf "$environment"' EXIT
 "$python" -m venv "$environment"
 "$environment/bin/pip" install --quiet "$@" dist/crema_caffe-*.whl
 "$environment/bin/pip" list
+"$environment/bin/crema" version
 CREMA_TEST_PYTHON=$environment/bin/python tests/python/run.sh "$environment"
