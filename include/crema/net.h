@@ -200,10 +200,10 @@ CREMA_API int crema_net_output_count(const crema_net *net);
 CREMA_API crema_blob *crema_net_output(crema_net *net, int index);
 CREMA_API const char *crema_net_output_name(const crema_net *net, int index);
 
-/* Sets *options to the preprocessing of images for input `index`, from the transform_param of its
- * Input layer: resize_param (height and width), mean_value or mean_file, scale and bgr2rgb. *given
- * (may be NULL) says whether the layer has a transform_param. If not, the options are the defaults.
- * The options point into the net. Errors: CREMA_E_RANGE for an unknown input, CREMA_E_NO_MEMORY. */
+/* Sets *options to the preprocessing of images for input `index`. The transform_param of its Input
+ * layer gives it: resize_param (height and width), mean_value or mean_file, scale and bgr2rgb.
+ * Without a transform_param the options are the defaults, and *given (may be NULL) is false. The
+ * options point into the net. Errors: CREMA_E_RANGE for an unknown input, CREMA_E_NO_MEMORY. */
 CREMA_API crema_status crema_net_image_options(crema_net *net, int index,
                                                crema_image_options *options,
                                                bool *given) CREMA_MUST_USE;

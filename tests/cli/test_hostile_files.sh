@@ -105,7 +105,7 @@ refuse "model model_h5" train -solver good.prototxt -weights @
 weights="deploy.prototxt -weights writer_iter_1.caffemodel"
 # shellcheck disable=SC2086
 {
-  refuse "" classify -model $weights -mean_file @ cat.jpg
+  refuse "mean" classify -model $weights -mean_file @ cat.jpg
   refuse "" classify -model $weights -mean_value 1 -labels @ cat.jpg
   refuse "picture" classify -model $weights -mean_value 1 @
 }

@@ -68,6 +68,41 @@ for net in lmdb leveldb image whole large; do
 done
 grep -q "Running for 1 iterations" log || fail "one batch of more samples than there are"
 
+# HDF5Data: the mean of all values, with batches that do and do not divide the samples.
+run extract_features w_iter_1.caffemodel whole.prototxt data data.h5 3 hdf5
+expect_ok "an HDF5 file"
+echo data.h5 >files
+for size in 75 32; do
+  cat >hdf5.prototxt <<EOF
+layer { name: "d" type: "HDF5Data" top: "data" hdf5_data_param { source: "files" batch_size: $size } }
+layer { name: "m" type: "Reduction" bottom: "data" top: "mean" reduction_param { operation: MEAN } }
+EOF
+  grep -v Reduction weights.prototxt >>hdf5.prototxt
+  run test -model hdf5.prototxt -weights w_iter_1.caffemodel
+  expect_ok "HDF5Data, $size"
+  sed -n 's/.*\] mean = //p' log >mean_$size
+done
+cmp -s mean_75 mean_32 || { fail "HDF5Data"; paste mean_75 mean_32; }
+
+# AnnotatedData: three images of two boxes each in batches of two; the last one has the rows of one image.
+for i in 0 1 2; do
+  { echo "P5 16 16 255"; printf '%256s' ''; } >box$i.pgm
+  printf '1 1 2 8 9\n2 3 4 10 12\n' >box$i.txt
+  echo "box$i.pgm box$i.txt"
+done >boxes
+run convert_annoset ./ boxes boxes_lmdb
+expect_ok "boxes"
+cat >boxes.prototxt <<EOF
+layer { name: "d" type: "AnnotatedData" top: "pixels" top: "boxes" data_param { source: "boxes_lmdb" batch_size: 2 }
+  transform_param { resize_param { height: 8 width: 8 } } annotated_data_param { } }
+layer { name: "s" type: "Silence" bottom: "pixels" }
+EOF
+grep -v Reduction weights.prototxt >>boxes.prototxt
+run test -model boxes.prototxt -weights w_iter_1.caffemodel
+expect_ok "AnnotatedData"
+[ "$(grep -c 'Batch 0, boxes' log)" -eq 32 ] || fail "two images have four rows"
+[ "$(grep -c 'Batch 1, boxes' log)" -eq 16 ] || { fail "one image has two rows"; cat log; }
+
 # Numbers of batches: Caffe's arithmetic, and one line if samples count unequally.
 run test -model lmdb.prototxt -weights w_iter_1.caffemodel -iterations 2
 expect_line "omitted" "a test of 2 batches scores 64 of 75 samples and omits 11"
