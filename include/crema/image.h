@@ -31,10 +31,10 @@ typedef struct crema_image_options {
 /* Sets the defaults: no resize size, no mean, scale 1, exact_resize and rgb false. */
 CREMA_API void crema_image_options_init(crema_image_options *options);
 
-/* Reads the size in pixels of the image file `path` from its header. The formats are JPEG, PNG,
- * BMP, GIF (its first frame), PNM, TIFF (its first image) and WebP. Errors, which name the path:
- * CREMA_E_NOT_FOUND, CREMA_E_CORRUPT, CREMA_E_UNSUPPORTED for another format, CREMA_E_RANGE for an
- * image that is too large. */
+/* Reads the size of the image file `path` from its header: *height and *width in pixels. The
+ * formats are JPEG, PNG, BMP, GIF (its first frame), PNM, TIFF (its first image) and WebP. Errors,
+ * which name the path: CREMA_E_NOT_FOUND, CREMA_E_CORRUPT, CREMA_E_UNSUPPORTED for another format,
+ * CREMA_E_RANGE for an image that is too large. */
 CREMA_API crema_status crema_image_size(const char *path, int *height, int *width) CREMA_MUST_USE;
 
 /* Reads the image file `path`, of a format as above, into item `item` of `blob`. The blob has the

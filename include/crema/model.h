@@ -125,7 +125,8 @@ CREMA_API int crema_session_output_count(const crema_session *session);
 CREMA_API crema_blob *crema_session_output(crema_session *session, int index);
 CREMA_API const char *crema_session_output_name(const crema_session *session, int index);
 
-/* As crema_net_image_options, for an input of the session. */
+/* As crema_net_image_options, for input `index` of the session: sets *options and *given (may be
+ * NULL). The options live as long as the session. Errors: the same. */
 CREMA_API crema_status crema_session_image_options(crema_session *session, int index,
                                                    crema_image_options *options,
                                                    bool *given) CREMA_MUST_USE;
