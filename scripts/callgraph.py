@@ -267,7 +267,8 @@ class Uses:
     def unused(self):
         """(file, name) of the functions of the library that are for nobody, and what is listed
         without need."""
-        used = set().union(*self.public.values(), *self.commands.values())
+        start = self.graph.reached_from([n for n in self.graph.body if n[1] == "main"])
+        used = set().union(*self.public.values(), *self.commands.values(), start)
         listed = self.listed()
         allowed = self.graph.reached_from([(None, n) for n in listed])
         alone = [(path, node[1]) for node, path in self.graph.functions.items()

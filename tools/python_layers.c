@@ -121,12 +121,13 @@ static crema_status open_library(const char *path) {
 
 /* Starts the interpreter with the modules of the one that answered. */
 static crema_status initialize(const char *home, const char *statements) {
-  const char *before = getenv("PYTHONHOME");
+  static const char variable[] = "PYTHONHOME"; /* Python's, not the command's */
+  const char *before = getenv(variable);
   char *kept = before == NULL ? NULL : strdup(before);
-  setenv("PYTHONHOME", home, 1);
+  setenv(variable, home, 1);
   python.initialize(0);
-  if (kept != NULL) setenv("PYTHONHOME", kept, 1);
-  else unsetenv("PYTHONHOME");
+  if (kept != NULL) setenv(variable, kept, 1);
+  else unsetenv(variable);
   free(kept);
   const int failed = python.run(statements);
   (void)python.leave();

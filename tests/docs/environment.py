@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 READ_BY_LIBRARIES = {"OMP_NUM_THREADS"}
 # Set by mpirun, srun and crema itself, or the system's: not for users to set.
 NOT_IN_HELP = {"OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE", "PMIX_RANK", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "PATH"}
-INTERNAL = {"CREMA_BENCHMARK_ROW", "PYTHONHOME"}
+INTERNAL = {"CREMA_BENCHMARK_ROW"}
 OURS = re.compile(r"\b(?:CREMA|OMP|GOMP)_[A-Z0-9_]+\b")
 
 
