@@ -47,6 +47,8 @@ REFUSED = {
         'layer { name: "op" type: "DenseImageData" top: "x" dense_image_data_param { source: "list.txt" label_divide_factor: 8 } }',
     "DetectionOutputParameter.visualize":
         BOX % ("DetectionOutput", "", "detection_output_param { num_classes: 2 visualize: true }"),
+    "DetectionOutputParameter.use_polygon":
+        BOX % ("DetectionOutput", "", "detection_output_param { num_classes: 2 use_polygon: true }"),
     "ImageDataParameter.dataset_share_per_node": DATA % ("dataset_share_per_node: 0.5", ""),
     "LossParameter.label_smoothing":
         INPUT + 'layer { name: "op" type: "SoftmaxWithLoss" bottom: "x" bottom: "x" loss_param { label_smoothing: 0.1 } }',
@@ -54,6 +56,14 @@ REFUSED = {
         BOX % ("MultiBoxLoss", 'bottom: "x"', "multibox_loss_param { num_classes: 2 bp_inside: true }"),
     "MultiBoxLossParameter.ignore_difficult_gt":
         BOX % ("MultiBoxLoss", 'bottom: "x"', "multibox_loss_param { num_classes: 2 ignore_difficult_gt: true }"),
+    "MultiBoxLossParameter.use_polygon":
+        BOX % ("MultiBoxLoss", 'bottom: "x"', "multibox_loss_param { num_classes: 2 use_polygon: true }"),
+    "Yolov3DetectionOutputParameter.gaussian_box":
+        layer("Yolov3DetectionOutput", "yolov3_detection_output_param { num_box: 1 mask: 0 anchors_scale: 8 biases: 3 "
+              "biases: 4 gaussian_box: true }"),
+    "Yolov3Parameter.use_focal_loss":
+        INPUT + 'layer { name: "op" type: "Yolov3" bottom: "x" bottom: "x" '
+        'yolov3_param { num: 1 mask: 0 biases: 3 biases: 4 use_focal_loss: true } top: "y" }',
     "NoiseParameter.convert_to_lab": transform("noise_param { convert_to_lab: true }"),
     "VideoDataParameter.num_of_labels": CLIPS % ("num_of_labels: 2", ""),
     "VideoDataParameter.use_multiple_label": CLIPS % ("use_multiple_label: true", ""),
