@@ -267,6 +267,8 @@ def load_image(filename, color=True):
             return load_image(file.name, color)
     try:
         height, width = _core.image_size(filename)
+    except FileNotFoundError:
+        raise
     except _core.Error as error:
         return _load_with_pillow(filename, color, error)
     blob = _core.Blob(1, 3 if color else 1, height, width)

@@ -88,6 +88,7 @@ sort -u >expected <<'LINES'
 Creating training net from net file: net.prototxt
 Creating test net (#N) specified by net file: net.prototxt
 output data size: N,N,N,N
+Test net #N: a test of N batches scores N of N samples and omits N (test_iter: N scores each sample once)
 Starting Optimization
 Solving digits
 Learning Rate Policy: inv

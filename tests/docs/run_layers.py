@@ -17,11 +17,13 @@ import layer_catalogue  # noqa: E402
 
 # Their bottoms hold numbers of images, classes or boxes, which random values are not.
 OTHER_VALUES = {"BoxAnnotatorOHEM", "DetectionEvaluate", "DetectNetTransformation", "MultiBoxLoss", "ProposalTarget",
-                "PSROIPooling", "RegionLoss", "SegAccuracy"}
+                "PSROIPooling", "RegionLoss", "SegAccuracy", "Yolov3"}
 # Its bottom holds probabilities.
 POSITIVE = {"MultinomialLogisticLoss"}
-# Their gradients differ on purpose: of centres, and of scores with a margin.
-OTHER_GRADIENT = {"CenterLoss", "MarginInnerProduct"}
+# Their gradients differ on purpose: of centres, of reversed gradients, and of scores with a margin.
+OTHER_GRADIENT = {"CenterLoss", "GradientScaler", "MarginInnerProduct"}
+# Its passes draw new values each time.
+RANDOM = {"Noise"}
 # Two nets would write one file.
 ONE_WRITER = {"HDF5Output"}
 
@@ -51,7 +53,7 @@ def fault(folder, layer):
 def main():
     layers = [layer for layer in layer_catalogue.read_all()[0]
               if layer.inputs and layer.example.count("layer {") == 1
-              and layer.type not in OTHER_VALUES | OTHER_GRADIENT | ONE_WRITER]
+              and layer.type not in OTHER_VALUES | OTHER_GRADIENT | RANDOM | ONE_WRITER]
     with tempfile.TemporaryDirectory() as name, concurrent.futures.ThreadPoolExecutor(2) as pool:
         faults = list(pool.map(lambda layer: fault(pathlib.Path(name), layer), layers))
     checked = faults.count("")
