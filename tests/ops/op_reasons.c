@@ -396,6 +396,10 @@ static bool is_along_an_inner_axis(const question *q) {
   return false;
 }
 
+static bool is_along_the_last_axis(const question *q) {
+  return !is_along_an_inner_axis(q);
+}
+
 static bool is_not_along_channels(const question *q) {
   return q->desc->u.axis != 1;
 }
@@ -512,6 +516,7 @@ static const reason reasons[] = {
     {"sigmoid_loss_fwd_fast", "targets to ignore", ignores_targets, true},
     {"softmax_bwd_dnnl", "softmax over an inner axis", is_along_an_inner_axis, true},
     {"softmax_bwd_dnnl", "an empty shape", is_empty, true},
+    {"softmax_bwd_fast", "softmax over the last axis", is_along_the_last_axis, true},
     {"sum_", "held in plain memory", all_are_plain, true},
     {"copy_", "held in plain memory", first_is_plain, true},
     {"axpby_", "held in plain memory", second_is_plain, true},

@@ -310,6 +310,8 @@ TEST(no_classes_are_no_fault) {
                "label 0, but there are no classes");
   ok(run(&cr_softmax_loss_fwd_f32_ref, "5 0; 5; -; 1; 1", &none, to, NULL));
   assert_near(&count, (const float[]){0}, 1);
+  ok(run(&cr_softmax_loss_fwd_fast, "5 0; 5; -; 1; 1", &none, to, NULL));
+  assert_near(&count, (const float[]){0}, 1);
   ok(run(&cr_softmax_fwd_f32_ref, "5 0; 5 0", &(cr_op_params){.axis = 1}, (void *[]){loss, loss},
          NULL));
 }
@@ -461,12 +463,16 @@ TEST(bad_labels_are_found) {
     label[at] = 2, label[ROWS - 1] = 2;
     snprintf(words, sizeof words, "position %d of 1500", at);
     for (int i = 0; i < 3; ++i) {
-      assert_fails(run(&cr_softmax_loss_fwd_f32_ref, shapes[i], &params,
-                       (void *[]){prob, label, dx, &one, &two, gain}, NULL),
-                   CREMA_E_RANGE, words);
+      void *const to[] = {prob, label, dx, &one, &two, gain};
+      assert_fails(run(&cr_softmax_loss_fwd_f32_ref, shapes[i], &params, to, NULL), CREMA_E_RANGE,
+                   words);
+      assert_fails(run(&cr_softmax_loss_fwd_fast, shapes[i], &params, to, NULL), CREMA_E_RANGE,
+                   words);
     }
-    assert_fails(run(&cr_softmax_loss_bwd_f32_ref, "1500 2; 1500; 1500 2", &params,
-                     (void *[]){prob, label, dx}, &twice),
+    void *const back[] = {prob, label, dx};
+    assert_fails(run(&cr_softmax_loss_bwd_f32_ref, "1500 2; 1500; 1500 2", &params, back, &twice),
+                 CREMA_E_RANGE, words);
+    assert_fails(run(&cr_softmax_loss_bwd_fast, "1500 2; 1500; 1500 2", &params, back, &twice),
                  CREMA_E_RANGE, words);
     assert_fails(run(&cr_multinomial_fwd_f32_ref, "1500 2; 1500; 1", &params,
                      (void *[]){prob, label, &one}, NULL),
@@ -486,6 +492,7 @@ TEST(numbers_are_needed) {
               {&cr_update_f32_ref, "4; 4; 4; -", "without its scalars"},
               {&cr_dropout_fwd_f32_ref, "4; 4; 4", "without a seed"},
               {&cr_softmax_loss_bwd_f32_ref, "2 2; 2; 2 2", "lacks its factor"},
+              {&cr_softmax_loss_bwd_fast, "2 2; 2; 2 2", "lacks its factor"},
               {&cr_hinge_bwd_f32_ref, "2 2; 2; 1; 2 2", "lacks its factor"},
               {&cr_multinomial_bwd_f32_ref, "2 2; 2; 1; 2 2", "lacks its factor"},
               {&cr_sigmoid_loss_bwd_f32_ref, "4; 4; 1; 4", "lacks its factor"},

@@ -44,6 +44,7 @@
   X(bn_bwd_dnnl)            \
   X(softmax_fwd_fast)       \
   X(softmax_bwd_dnnl)       \
+  X(softmax_bwd_fast)       \
   X(unary_fwd_dnnl)         \
   X(unary_fwd_fast)         \
   X(unary_bwd_dnnl)         \
@@ -63,6 +64,8 @@
   X(permute_fast)           \
   X(arg_max_fast)           \
   X(sigmoid_loss_fwd_fast)  \
+  X(softmax_loss_fwd_fast)  \
+  X(softmax_loss_bwd_fast)  \
   X(row_loss_fast)          \
   X(affine_fwd_fast)        \
   X(quantize_fast)          \

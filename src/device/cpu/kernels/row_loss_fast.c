@@ -7,7 +7,7 @@
 #include "core/fail.h"
 #include "device/backend/op_check.h"
 #include "device/cpu/kernels/fast_rows.h"
-#include "device/cpu/kernels/softmax.h"
+#include "device/cpu/kernels/softmax_fast.h"
 #include "device/cpu/kernels/vector_math.h"
 
 /* Loss i is log(sum[i]) - own[i], with `own` the score of the label's class less the top. */
@@ -32,7 +32,7 @@ CR_CLONES static void put_losses(int64_t rows, float classes, const float *label
 /* scores, label, loss: the rows of block b. */
 static void loss_of_block(const cr_call *call, const cr_split *s, int64_t b) {
   cr_softmax_block block;
-  cr_softmax_block_of(s, b, cr_f32(call->buffer, 0), NULL, &block);
+  cr_softmax_fast_block(s, b, cr_f32(call->buffer, 0), NULL, &block);
   const float *label = cr_f32(call->buffer, 1) + block.first, classes = (float)s->channels;
   const float *x = cr_f32(call->buffer, 0) + block.at;
   float own[CR_SOFTMAX_POSITIONS];
@@ -52,7 +52,7 @@ static crema_status plan_row_loss(cr_plan *plan) {
 
 static crema_status row_loss(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
-  const int64_t blocks = cr_softmax_blocks(&s);
+  const int64_t blocks = cr_softmax_fast_blocks(&s);
 #pragma omp parallel for schedule(static) if (s.outer * s.channels >= CR_REF_PARALLEL_MIN / 4)
   for (int64_t b = 0; b < blocks; ++b) loss_of_block(call, &s, b);
   return CREMA_OK;

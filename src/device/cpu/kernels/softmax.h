@@ -1,37 +1,38 @@
-/* Softmax block by block, for the losses that go with it. */
+/* Softmax at one position, for the plain kernels of softmax and of its loss. */
 #ifndef CR_DEVICE_CPU_KERNELS_SOFTMAX_H
 #define CR_DEVICE_CPU_KERNELS_SOFTMAX_H
 
-#include "device/cpu/kernels/element_type.h"
+#include "device/cpu/kernels/vector_math.h"
 
-/* F32 takes the functions of softmax_fast.c, F64 the functions of softmax.c. */
-#ifdef CR_REF_F32
-#define cr_softmax_blocks cr_softmax_fast_blocks
-#define cr_softmax_place cr_softmax_fast_place
-#define cr_softmax_block_of cr_softmax_fast_block
-#else
-#define cr_softmax_blocks cr_softmax_plain_blocks
-#define cr_softmax_place cr_softmax_plain_place
-#define cr_softmax_block_of cr_softmax_plain_block
-#endif
+/* The largest score and the sum of exp(x_c - top): log(p_c) = x_c - top - log(sum). */
+typedef struct cr_softmax_sum {
+  cr_real top;
+  double sum;
+} cr_softmax_sum;
 
-/* Positions of a block at most. */
-enum { CR_SOFTMAX_POSITIONS = 192 };
+/* The element of class 0 at position p; the next class is `inner` elements after it. */
+static inline int64_t cr_softmax_at(const cr_split *s, int64_t p) {
+  return p / s->inner * s->channels * s->inner + p % s->inner;
+}
 
-/* Adjacent positions in one sample or, if the axis is the last one, rows of several samples.
- * `first` is the first position and `at` its element of class 0. The scores of position i minus
- * top[i] are the exponents, and sum[i] is the sum of the powers: log(p) = x - top - log(sum). */
-typedef struct cr_softmax_block {
-  int64_t first, at, count;
-  cr_real top[CR_SOFTMAX_POSITIONS], sum[CR_SOFTMAX_POSITIONS];
-} cr_softmax_block;
+static inline cr_softmax_sum cr_softmax_sum_of(const cr_split *s, const cr_real *x) {
+  const int64_t end = s->channels * s->inner;
+  cr_softmax_sum all = {-INFINITY, 0};
+  for (int64_t at = 0; at < end; at += s->inner) all.top = x[at] > all.top ? x[at] : all.top;
+  for (int64_t at = 0; at < end; at += s->inner) {
+    all.sum += (double)cr_ref_exp_below_0(false, x[at] - all.top);
+  }
+  return all;
+}
 
-/* How many blocks there are. */
-int64_t cr_softmax_blocks(const cr_split *s);
-/* Where block b lies; its tops and sums remain as they are. */
-void cr_softmax_place(const cr_split *s, int64_t b, cr_softmax_block *out);
-/* y = softmax(x) for block b; x and y may be one. y NULL: only *out is found. */
-void cr_softmax_block_of(const cr_split *s, int64_t b, const cr_real *x, cr_real *y,
-                         cr_softmax_block *out);
+/* The probabilities of the classes; x and y may be one. */
+static inline cr_softmax_sum cr_softmax_of(const cr_split *s, const cr_real *x, cr_real *y) {
+  const cr_softmax_sum all = cr_softmax_sum_of(s, x);
+  const cr_real scale = (cr_real)(1 / all.sum);
+  for (int64_t at = 0; at < s->channels * s->inner; at += s->inner) {
+    y[at] = cr_ref_exp_below_0(false, x[at] - all.top) * scale;
+  }
+  return all;
+}
 
 #endif

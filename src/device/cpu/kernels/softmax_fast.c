@@ -5,7 +5,7 @@
  * probabilities: 2.9x for MultiBoxLoss, 2.4x for InfogainLoss, 1.6x for SoftmaxWithLoss. */
 #define CR_REF_F32
 
-#include "device/cpu/kernels/softmax.h"
+#include "device/cpu/kernels/softmax_fast.h"
 
 #include "core/prefetch.h"
 #include "device/cpu/kernels/fast_rows.h"

@@ -1,146 +1,137 @@
-/* The softmax loss: the sum of -log p over positions, with p the probability of the position's
- * label. With gains g of the label's row it is the sum of -g_c log p_c over the classes. Scores and
- * probabilities are (outer, C, inner), labels (outer, inner). */
+/* The softmax loss and its gradient. Scores x, probabilities p and gradients are (outer, C, inner),
+ * labels (outer, inner). Let k be the class that the label of a position names:
+ *
+ *   loss = sum of -log p_k over the positions, each at most -log(FLT_MIN)
+ *   dx_c = alpha (p_c - [c is k])
+ *
+ * Gains g replace the choice of one class by weights of all classes; a p_c below 1e-20 counts as
+ * 1e-20:
+ *
+ *   loss = sum of -g_kc log p_c over the positions and the classes c
+ *   dx_c = alpha (p_c (sum of g_k over the classes) - g_kc)
+ *
+ * Positions with ignored labels have neither loss nor gradient. */
 #include "device/backend/op_check.h"
-#include "device/cpu/kernels/label.h"
+#include "device/cpu/kernels/loss.h"
 #include "device/cpu/kernels/softmax.h"
-#include "device/cpu/kernels/vector_math.h"
 
-enum { SCORES, LABEL, PROB, LOSS, COUNT, GAIN, EACH };
-
-/* The sums over one part of the positions. */
-typedef struct loss_part {
-  double loss;
-  int64_t count, bad; /* bad: the first position with a label out of range; -1: none */
-} loss_part;
+enum { SCORES, LABEL };
+enum { PROB = 2, LOSS, COUNT, FWD_GAIN, EACH };
+enum { DIFF = 2, BWD_GAIN, BWD_SUMS };
 
 static cr_real *if_there(const cr_call *call, int i) {
   const bool there = call->desc->args > i && call->desc->arg[i].shape.axes >= 0;
   return there ? cr_as_reals(call->buffer, i) : NULL;
 }
 
-/* Smaller probabilities count as this one where gains weigh their logarithms. */
-static const cr_real least_probability = (cr_real)1e-20;
+/* The class that the label of position p names, or CR_LABEL_IGNORED, or CR_LABEL_BAD. */
+static int64_t class_of(const cr_call *call, const cr_split *s, int64_t p) {
+  return cr_label_class(cr_as_reals(call->buffer, LABEL)[p], s->channels,
+                        call->desc->u.nll.has_ignore, call->desc->u.nll.ignore);
+}
 
-/* Values of a row that are summed before the sum is widened to double. */
-enum { PIECE = 256 };
-
-/* The sum of weight_c (x_c - log_sum) over the classes, which lie `step` apart; x - log_sum is the
- * logarithm of a probability. */
-CR_INLINE double weighted_sum(int64_t classes, int64_t step, const cr_real *weight,
-                              const cr_real *x, cr_real log_sum) {
-  const cr_real least = cr_ref_log(least_probability);
-  double sum = 0;
-  for (int64_t at = 0; at < classes; at += PIECE) {
-    const int64_t end = classes - at < PIECE ? classes : at + PIECE;
-    cr_real part = 0;
-#pragma omp simd reduction(+ : part)
-    for (int64_t c = at; c < end; ++c) {
-      const cr_real nats = x[c * step] - log_sum;
-      part += weight[c] * (nats < least ? least : nats);
+/* *counted: the number of labels that are not ignored. */
+static crema_status check_labels(const cr_call *call, const cr_split *s, int64_t *counted) {
+  const int64_t positions = s->outer * s->inner;
+  *counted = 0;
+  for (int64_t p = 0; p < positions; ++p) {
+    const int64_t k = class_of(call, s, p);
+    if (k == CR_LABEL_BAD) {
+      return cr_label_fail(cr_as_reals(call->buffer, LABEL)[p], p, positions, s->channels,
+                           call->desc->u.nll.has_ignore);
     }
-    sum += (double)part;
+    if (k != CR_LABEL_IGNORED) ++*counted;
   }
-  return sum;
+  return CREMA_OK;
 }
 
-/* The losses of a block's positions, with the gains of their labels. */
-CR_REF_CLONES static void losses_of_gains(const cr_split *s, const cr_softmax_block *block,
-                                          const cr_real *gain, const int64_t *truth,
-                                          const cr_real *x, double *loss) {
-  const int64_t classes = s->channels;
-  for (int64_t i = 0; i < block->count; ++i) {
-    const cr_real *weight = gain + truth[i] * classes, log_sum = block->top[i] + block->sum[i];
-    if (truth[i] < 0) continue;
-    if (s->inner == 1) loss[i] = -weighted_sum(classes, 1, weight, x + i * classes, log_sum);
-    else loss[i] = -weighted_sum(classes, s->inner, weight, x + i, log_sum);
-  }
-}
-
-/* sum: of the powers of each position's scores, which becomes its logarithm. */
-CR_INLINE void find_logarithms_in(bool fused, int64_t count, cr_real *sum) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) sum[i] = cr_ref_log_of_sum(fused, sum[i]);
-}
-
-CR_REF_CLONES static void find_logarithms(int64_t count, cr_real *sum) {
-  if (cr_fuses()) find_logarithms_in(true, count, sum);
-  else find_logarithms_in(false, count, sum);
-}
-
-/* The losses of a block's positions without gains. */
-static void losses_of_labels(const cr_split *s, const cr_softmax_block *block, const int64_t *truth,
-                             const cr_real *x, double *loss) {
+/* x: the scores of the position, whose label names class k. */
+static double label_loss(const cr_split *s, const cr_real *x, cr_softmax_sum all, int64_t k) {
   const cr_real most = (cr_real)87.33654475055310898657; /* -log(FLT_MIN) */
-  for (int64_t i = 0; i < block->count; ++i) {
-    if (truth[i] < 0) continue;
-    const int64_t at = s->inner == 1 ? i * s->channels + truth[i] : truth[i] * s->inner + i;
-    const cr_real found = block->sum[i] - (x[at] - block->top[i]);
-    /* Written so that nan among the scores gives a nan loss. */
-    loss[i] = (double)(found > most ? most : found);
-  }
+  const cr_real loss = cr_ref_log((cr_real)all.sum) - (x[k * s->inner] - all.top);
+  return (double)(loss > most ? most : loss); /* NaN remains NaN */
 }
 
-/* Finds the classes of a block's positions. Returns the first position whose label is out of range,
- * or -1. */
-static int64_t read_labels(const cr_call *call, const cr_split *s, const cr_softmax_block *block,
-                           int64_t *truth) {
-  const cr_real *label = cr_as_reals(call->buffer, LABEL) + block->first;
-  for (int64_t i = 0; i < block->count; ++i) {
-    truth[i] = cr_label_class(label[i], s->channels, call->desc->u.nll.has_ignore,
-                              call->desc->u.nll.ignore);
-    if (truth[i] == CR_LABEL_BAD) return block->first + i;
+/* gain: the weights of the classes for the label of the position. */
+static double gain_loss(const cr_split *s, const cr_real *x, cr_softmax_sum all,
+                        const cr_real *gain) {
+  const cr_real least = cr_ref_log((cr_real)1e-20);
+  const cr_real log_sum = all.top + cr_ref_log((cr_real)all.sum);
+  double loss = 0;
+  for (int64_t c = 0; c < s->channels; ++c) {
+    const cr_real log_p = x[c * s->inner] - log_sum;
+    loss -= (double)(gain[c] * (log_p < least ? least : log_p));
   }
-  return -1;
+  return loss;
 }
 
-/* Adds up blocks `begin` to `end` - 1. */
-static loss_part loss_over(const cr_call *call, const cr_split *s, int64_t begin, int64_t end) {
-  const cr_real *gain = if_there(call, GAIN);
-  cr_real *each = if_there(call, EACH), *prob = if_there(call, PROB);
-  loss_part out = {0, 0, -1};
-  for (int64_t b = begin; b < end; ++b) {
-    int64_t truth[CR_SOFTMAX_POSITIONS];
-    double loss[CR_SOFTMAX_POSITIONS];
-    cr_softmax_block block;
-    cr_softmax_block_of(s, b, cr_as_reals(call->buffer, SCORES), prob, &block);
-    out.bad = read_labels(call, s, &block, truth);
-    if (out.bad >= 0) break;
-    find_logarithms(block.count, block.sum);
-    const cr_real *x = cr_as_reals(call->buffer, SCORES) + block.at;
-    if (gain != NULL) losses_of_gains(s, &block, gain, truth, x, loss);
-    else losses_of_labels(s, &block, truth, x, loss);
-    for (int64_t i = 0; i < block.count; ++i) {
-      if (truth[i] < 0) loss[i] = 0;
-      else ++out.count;
-      out.loss += loss[i];
-      if (each != NULL) each[block.first + i] = (cr_real)loss[i];
-    }
-  }
-  return out;
+static double loss_at(const cr_call *call, const cr_split *s, int64_t p) {
+  const int64_t k = class_of(call, s, p), at = cr_softmax_at(s, p);
+  const cr_real *x = cr_as_reals(call->buffer, SCORES) + at, *gain = if_there(call, FWD_GAIN);
+  cr_real *prob = if_there(call, PROB);
+  const cr_softmax_sum all =
+      prob != NULL ? cr_softmax_of(s, x, prob + at) : cr_softmax_sum_of(s, x);
+  if (k == CR_LABEL_IGNORED) return 0;
+  if (gain != NULL) return gain_loss(s, x, all, gain + k * s->channels);
+  return label_loss(s, x, all, k);
 }
 
 /* scores, label, prob, loss, count, gain, each. */
 static crema_status softmax_loss_fwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, SCORES, 1);
-  const int64_t positions = s.outer * s.inner, blocks = cr_softmax_blocks(&s);
-  loss_part part[CR_REF_PARTS], all = {0, 0, -1};
+  const int64_t positions = s.outer * s.inner;
+  cr_real *each = if_there(call, EACH);
+  double part[CR_REF_PARTS] = {0};
+  int64_t counted;
+  CR_TRY(check_labels(call, &s, &counted));
 #pragma omp parallel for schedule(static) if (positions * s.channels >= CR_REF_PARALLEL_MIN / 4)
   for (int k = 0; k < CR_REF_PARTS; ++k) {
-    part[k] = loss_over(call, &s, cr_ref_part(blocks, k), cr_ref_part(blocks, k + 1));
+    for (int64_t p = cr_ref_part(positions, k); p < cr_ref_part(positions, k + 1); ++p) {
+      const double loss = loss_at(call, &s, p);
+      part[k] += loss;
+      if (each != NULL) each[p] = (cr_real)loss;
+    }
   }
-  for (int k = 0; k < CR_REF_PARTS && all.bad < 0; ++k) {
-    all.loss += part[k].loss;
-    all.count += part[k].count;
-    all.bad = part[k].bad;
+  *cr_as_reals(call->buffer, LOSS) = (cr_real)cr_loss_sum(part);
+  *cr_as_reals(call->buffer, COUNT) = (cr_real)counted;
+  return CREMA_OK;
+}
+
+/* The gradient at position p. diff may be prob. */
+static void gradient_at(const cr_call *call, const cr_split *s, int64_t p, const cr_real *prob,
+                        cr_real *diff) {
+  const int64_t k = class_of(call, s, p);
+  const cr_real *gain = if_there(call, BWD_GAIN), alpha = (cr_real)call->scalars->alpha;
+  for (int64_t c = 0; c < s->channels; ++c) {
+    const int64_t at = c * s->inner;
+    if (k == CR_LABEL_IGNORED) {
+      diff[at] = 0;
+    } else if (gain != NULL) {
+      const cr_real sum = cr_as_reals(call->buffer, BWD_SUMS)[k];
+      diff[at] = alpha * (sum * prob[at] - gain[k * s->channels + c]);
+    } else {
+      diff[at] = alpha * (prob[at] - (c == k ? 1 : 0));
+    }
   }
-  if (all.bad >= 0) {
-    const cr_real label = cr_as_reals(call->buffer, LABEL)[all.bad];
-    return cr_label_fail(label, all.bad, positions, s.channels, call->desc->u.nll.has_ignore);
+}
+
+/* prob or scores, label, diff, gain, sums. */
+static crema_status softmax_loss_bwd(const cr_call *call) {
+  if (!call->scalars) return cr_fail(CREMA_E_ARGUMENT, "the loss gradient lacks its factor");
+  const cr_split s = cr_op_split(call->desc, SCORES, 1);
+  const int64_t positions = s.outer * s.inner;
+  int64_t counted;
+  CR_TRY(check_labels(call, &s, &counted));
+#pragma omp parallel for schedule(static) if (positions * s.channels >= CR_REF_PARALLEL_MIN)
+  for (int64_t p = 0; p < positions; ++p) {
+    const int64_t at = cr_softmax_at(&s, p);
+    const cr_real *from = cr_as_reals(call->buffer, SCORES) + at;
+    cr_real *diff = cr_as_reals(call->buffer, DIFF) + at;
+    if (call->desc->u.nll.of_scores) cr_softmax_of(&s, from, diff);
+    gradient_at(call, &s, p, call->desc->u.nll.of_scores ? diff : from, diff);
   }
-  *cr_as_reals(call->buffer, LOSS) = (cr_real)all.loss;
-  *cr_as_reals(call->buffer, COUNT) = (cr_real)all.count;
   return CREMA_OK;
 }
 
 CR_REF_KERNEL(softmax_loss_fwd, SOFTMAX_LOSS_FWD, .plan = cr_check_labels, .run = softmax_loss_fwd);
+CR_REF_KERNEL(softmax_loss_bwd, SOFTMAX_LOSS_BWD, .plan = cr_check_labels, .run = softmax_loss_bwd);
