@@ -1,4 +1,5 @@
 """Images and arrays: loading, resizing, preprocessing, and conversion from and to Caffe's messages."""
+import errno
 import os
 import tempfile
 
@@ -265,10 +266,10 @@ def load_image(filename, color=True):
             file.write(filename.read())
             file.flush()
             return load_image(file.name, color)
+    if not os.path.exists(filename):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), filename)
     try:
         height, width = _core.image_size(filename)
-    except FileNotFoundError:
-        raise
     except _core.Error as error:
         return _load_with_pillow(filename, color, error)
     blob = _core.Blob(1, 3 if color else 1, height, width)
