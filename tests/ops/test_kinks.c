@@ -585,7 +585,13 @@ TEST(regions_have_bounds) {
                 {&cr_psroi_pool_fwd_f32_ref, shapes, {map, roi, out}},
                 {&cr_psroi_pool_bwd_f32_ref, back, {out, roi, map}},
                 {&cr_roi_align_fwd_f32_ref, shapes, {map, roi, out}},
-                {&cr_roi_align_bwd_f32_ref, back, {out, roi, map}}};
+                {&cr_roi_align_bwd_f32_ref, back, {out, roi, map}},
+                {&cr_roi_pool_fwd_fast, shapes, {map, roi, out}},
+                {&cr_roi_pool_bwd_fast, back_max, {out, roi, map, diff}},
+                {&cr_psroi_pool_fwd_fast, shapes, {map, roi, out}},
+                {&cr_psroi_pool_bwd_fast, back, {out, roi, map}},
+                {&cr_roi_align_fwd_fast, shapes, {map, roi, out}},
+                {&cr_roi_align_bwd_fast, back, {out, roi, map}}};
     for (size_t k = 0; k < sizeof rows / sizeof *rows; ++k) {
       assert_fails(run(rows[k].kernel, rows[k].shapes, &params, rows[k].memory, NULL),
                    CREMA_E_RANGE, bad[i].words);
@@ -609,6 +615,9 @@ TEST(samples_at_the_border) {
     ok(run(&cr_roi_align_fwd_f32_ref, "1 1 1 3; 1 5; 1 1 1 1", &params,
            (void *[]){map, across, &out}, NULL));
     assert_near(&out, &rows[i].value, 1);
+    ok(run(&cr_roi_align_fwd_fast, "1 1 1 3; 1 5; 1 1 1 1", &params, (void *[]){map, across, &out},
+           NULL));
+    assert_near(&out, &rows[i].value, 1);
     ok(run(&cr_roi_align_fwd_f32_ref, "1 1 3 1; 1 5; 1 1 1 1", &params, (void *[]){map, down, &out},
            NULL));
     assert_near(&out, &rows[i].value, 1);
@@ -626,6 +635,9 @@ TEST(regions_of_many_samples) {
            NULL));
     roi[3 + side] = 4096.5f;
     assert_fails(run(&cr_roi_align_fwd_f32_ref, "1 1 1 2; 1 5; 1 1 1 1", &params,
+                     (void *[]){map, roi, &out}, NULL),
+                 CREMA_E_RANGE, "region 0 would take");
+    assert_fails(run(&cr_roi_align_fwd_fast, "1 1 1 2; 1 5; 1 1 1 1", &params,
                      (void *[]){map, roi, &out}, NULL),
                  CREMA_E_RANGE, "region 0 would take");
     assert_fails(run(&cr_roi_align_bwd_f32_ref, "1 1 1 1; 1 5; 1 1 1 2", &params,
@@ -649,13 +661,15 @@ TEST(largest_of_special_values) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
     float map[4], roi[] = {0, 0, 0, 1, 1, 0, 5, 5, 6, 6}, out[2], diff[] = {8, 4}, sum[4];
     memcpy(map, rows[i].map, sizeof map);
-    ok(run(&cr_roi_pool_fwd_f32_ref, "1 1 2 2; 2 5; 2 1 1 1", &params, (void *[]){map, roi, out},
-           NULL));
-    assert_true(isnan(rows[i].value) ? isnan(out[0]) : out[0] == rows[i].value);
-    assert_true(out[1] == 0);
-    ok(run(&cr_roi_pool_bwd_f32_ref, "2 1 1 1; 2 5; 1 1 2 2; 1 1 2 2", &params,
-           (void *[]){diff, roi, map, sum}, NULL));
-    for (int k = 0; k < 4; ++k) assert_true(sum[k] == (k == rows[i].which ? 8 : 0));
+    for (int fast = 0; fast < 2; ++fast) {
+      ok(run(fast ? &cr_roi_pool_fwd_fast : &cr_roi_pool_fwd_f32_ref, "1 1 2 2; 2 5; 2 1 1 1",
+             &params, (void *[]){map, roi, out}, NULL));
+      assert_true(isnan(rows[i].value) ? isnan(out[0]) : out[0] == rows[i].value);
+      assert_true(out[1] == 0);
+      ok(run(fast ? &cr_roi_pool_bwd_fast : &cr_roi_pool_bwd_f32_ref,
+             "2 1 1 1; 2 5; 1 1 2 2; 1 1 2 2", &params, (void *[]){diff, roi, map, sum}, NULL));
+      for (int k = 0; k < 4; ++k) assert_true(sum[k] == (k == rows[i].which ? 8 : 0));
+    }
   }
 }
 

@@ -62,6 +62,12 @@
   X(shuffle_u8_fast)        \
   X(shuffle_i8_fast)        \
   X(permute_fast)           \
+  X(roi_pool_fwd_fast)      \
+  X(roi_pool_bwd_fast)      \
+  X(psroi_pool_fwd_fast)    \
+  X(psroi_pool_bwd_fast)    \
+  X(roi_align_fwd_fast)     \
+  X(roi_align_bwd_fast)     \
   X(arg_max_fast)           \
   X(sigmoid_loss_fwd_fast)  \
   X(softmax_loss_fwd_fast)  \

@@ -1,113 +1,82 @@
 /* Mean over parts of regions of interest that have their own channels (Dai et al., "R-FCN", 2016).
  *
- *   dst[r][o][i][j] = mean of src[n][(o rows + i) columns + j] over cell (i, j) of region r; 0 if
- * it is empty
- *
- * A plane of the map belongs to one cell of one result. A task is a plane: it pools that cell of
- * all regions of its image. */
+ *   dst[r][o][i][j] = mean of src[n][(o rows + i) columns + j] over cell (i, j) of region r of
+ *                     image n; 0 for an empty cell */
 #include "device/cpu/kernels/roi.h"
 
-/* The region's side is half open. */
-static cr_roi_span span_of(cr_real low, cr_real high, double scale, int64_t cells, int64_t index,
-                           int64_t extent) {
-  const double begin = round((double)low) * scale, end = (round((double)high) + 1) * scale;
-  const double size = (end - begin < 0.1 ? 0.1 : end - begin) / (double)cells;
-  return (cr_roi_span){cr_roi_clip(floor((double)index * size + begin), extent),
-                       cr_roi_clip(ceil((double)(index + 1) * size + begin), extent)};
+/* The positions of cell (i, j) of a region: rows y and columns x. */
+typedef struct part {
+  cr_roi_span y, x;
+  cr_real share; /* 1 / the number of positions; 0 for an empty cell */
+} part;
+
+static part part_of(const cr_roi_extents *e, double scale, const cr_real *roi, int64_t i,
+                    int64_t j) {
+  part p = {cr_psroi_pool_span(roi[2], roi[4], scale, e->rows, i, e->height),
+            cr_psroi_pool_span(roi[1], roi[3], scale, e->columns, j, e->width), 0};
+  if (p.y.end > p.y.begin && p.x.end > p.x.begin) {
+    p.share = (cr_real)(1 / (double)((p.y.end - p.y.begin) * (p.x.end - p.x.begin)));
+  }
+  return p;
 }
 
-/* Groups are the cells of each image. */
-typedef struct result_group {
-  int64_t image, row, column;
-  int64_t results; /* of the block */
-  int64_t step;    /* from the plane of a result to the next plane */
-  int64_t plane;   /* where the first plane begins */
-  int64_t value;   /* where region 0 has the first result's value */
-} result_group;
-
-static result_group group_of(const cr_roi_extents *e, int64_t index, int64_t first) {
-  const int64_t cells = e->rows * e->columns, plane = e->height * e->width, cell = index % cells;
-  return (result_group){.image = index / cells,
-                        .row = cell / e->columns,
-                        .column = cell % e->columns,
-                        .results = cr_roi_planes(e->results, first),
-                        .step = cells * plane,
-                        .plane = (index / cells * e->channels + first * cells + cell) * plane,
-                        .value = first * cells + cell};
+static crema_status plan_fwd(cr_plan *plan) {
+  return cr_roi_check(plan, 0, 2, true);
 }
 
-/* Pools a block of results in the same cell of all regions; or, backward, adds their gradients. */
-CR_INLINE void pool_block(const cr_roi_job *j, int64_t index, int64_t first, bool forward,
-                          cr_roi_line *lines) {
-  const cr_roi_extents *e = &j->e;
-  const result_group g = group_of(e, index, first);
-  const int64_t plane = e->height * e->width, cells = e->rows * e->columns;
-  if (forward) cr_roi_to_lines(g.results, plane, g.step, j->src + g.plane, lines);
-  else memset(lines, 0, (size_t)plane * sizeof *lines);
-  for (int64_t r = 0; r < e->regions; ++r) {
-    if ((int64_t)j->rois[5 * r] != g.image) continue;
-    const cr_roi_span y = cr_roi_spans_of(j, r)[g.row],
-                      x = cr_roi_spans_of(j, r)[e->rows + g.column];
-    const int64_t count =
-        y.end > y.begin && x.end > x.begin ? (y.end - y.begin) * (x.end - x.begin) : 0;
-    const cr_real share = count == 0 ? 0 : (cr_real)(1 / (double)count);
-    const int64_t at = r * e->channels + g.value;
-    cr_roi_line line = {0};
-    for (int64_t o = 0; !forward && o < g.results; ++o)
-      line[o] = share * j->diff_dst[at + o * cells];
-    for (int64_t h = y.begin; h < y.end; ++h) {
-      for (int64_t w = x.begin; w < x.end; ++w) {
-        if (forward) line += lines[h * e->width + w];
-        else lines[h * e->width + w] += line;
+/* src, rois, dst. */
+static crema_status psroi_pool_fwd(const cr_call *call) {
+  const cr_roi_extents e = cr_roi_extents_of(call->desc, 0, 2);
+  const double scale = (double)call->desc->u.roi.scale;
+  const cr_real *src = cr_as_reals(call->buffer, 0), *rois = cr_as_reals(call->buffer, 1);
+  cr_real *dst = cr_as_reals(call->buffer, 2);
+  CR_TRY(cr_roi_check_images(&e, rois));
+#pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 2) >= \
+                                              CR_REF_PARALLEL_MIN / 16)
+  for (int64_t v = 0; v < e.regions * e.channels; ++v) {
+    const cr_real *roi = rois + 5 * (v / e.channels);
+    const int64_t c = v % e.channels, i = c / e.columns % e.rows, j = c % e.columns;
+    const cr_real *plane = src + ((int64_t)roi[0] * e.channels + c) * e.height * e.width;
+    const part p = part_of(&e, scale, roi, i, j);
+    cr_real sum = 0;
+    for (int64_t h = p.y.begin; h < p.y.end; ++h) {
+      for (int64_t w = p.x.begin; w < p.x.end; ++w) sum += plane[h * e.width + w];
+    }
+    dst[v] = p.share * sum;
+  }
+  return CREMA_OK;
+}
+
+static crema_status plan_bwd(cr_plan *plan) {
+  return cr_roi_check(plan, 2, 0, true);
+}
+
+/* diff_dst, rois, diff_src. */
+static crema_status psroi_pool_bwd(const cr_call *call) {
+  const cr_roi_extents e = cr_roi_extents_of(call->desc, 2, 0);
+  const double scale = (double)call->desc->u.roi.scale;
+  const int64_t area = e.height * e.width;
+  const cr_real *diff = cr_as_reals(call->buffer, 0), *rois = cr_as_reals(call->buffer, 1);
+  CR_TRY(cr_roi_check_images(&e, rois));
+#pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= \
+                                              CR_REF_PARALLEL_MIN / 16)
+  for (int64_t m = 0; m < e.images * e.channels; ++m) {
+    const int64_t c = m % e.channels, i = c / e.columns % e.rows, j = c % e.columns;
+    cr_real *plane = cr_as_reals(call->buffer, 2) + m * area;
+    memset(plane, 0, (size_t)area * sizeof *plane);
+    for (int64_t r = 0; r < e.regions; ++r) {
+      const cr_real *roi = rois + 5 * r;
+      if ((int64_t)roi[0] != m / e.channels) continue;
+      const part p = part_of(&e, scale, roi, i, j);
+      for (int64_t h = p.y.begin; h < p.y.end; ++h) {
+        for (int64_t w = p.x.begin; w < p.x.end; ++w) {
+          plane[h * e.width + w] += p.share * diff[r * e.channels + c];
+        }
       }
     }
-    for (int64_t o = 0; forward && o < g.results; ++o) j->dst[at + o * cells] = share * line[o];
   }
-  if (!forward) cr_roi_to_planes(g.results, plane, g.step, lines, j->diff_src + g.plane);
+  return CREMA_OK;
 }
 
-CR_CLONES static void forward_block(const cr_roi_job *j, int64_t index, int64_t first,
-                                    cr_roi_line *lines) {
-  pool_block(j, index, first, true, lines);
-}
-
-CR_CLONES static void backward_block(const cr_roi_job *j, int64_t index, int64_t first,
-                                     cr_roi_line *lines) {
-  pool_block(j, index, first, false, lines);
-}
-
-static cr_roi_space space_of(const cr_roi_extents *e) {
-  return (cr_roi_space){cr_roi_spans_bytes(e), e->height * e->width};
-}
-
-static crema_status plan_parts(cr_plan *plan, int map, int result) {
-  CR_TRY(cr_roi_check(plan, map, result, true));
-  const cr_roi_extents e = cr_roi_extents_of(plan->desc, map, result);
-  return cr_roi_need(plan, e.images * e.rows * e.columns, e.results, space_of(&e));
-}
-
-static crema_status run(const cr_call *call, int map, int result, cr_roi_task_fn *task) {
-  const cr_roi_job j = cr_roi_job_of(call, map, result);
-  const cr_roi_extents *e = &j.e;
-  CR_TRY(cr_roi_fill_spans(&j, span_of));
-  return cr_roi_run(call, &j, e->images * e->rows * e->columns, e->results, space_of(e), task);
-}
-
-static crema_status psroi_pool_fwd_plan(cr_plan *plan) {
-  return plan_parts(plan, 0, 2);
-}
-
-static crema_status psroi_pool_bwd_plan(cr_plan *plan) {
-  return plan_parts(plan, 2, 0);
-}
-
-static crema_status psroi_pool_fwd(const cr_call *call) {
-  return run(call, 0, 2, forward_block);
-}
-
-static crema_status psroi_pool_bwd(const cr_call *call) {
-  return run(call, 2, 0, backward_block);
-}
-
-CR_REF_KERNEL(psroi_pool_fwd, PSROI_POOL_FWD, .plan = psroi_pool_fwd_plan, .run = psroi_pool_fwd);
-CR_REF_KERNEL(psroi_pool_bwd, PSROI_POOL_BWD, .plan = psroi_pool_bwd_plan, .run = psroi_pool_bwd);
+CR_REF_KERNEL(psroi_pool_fwd, PSROI_POOL_FWD, .plan = plan_fwd, .run = psroi_pool_fwd);
+CR_REF_KERNEL(psroi_pool_bwd, PSROI_POOL_BWD, .plan = plan_bwd, .run = psroi_pool_bwd);

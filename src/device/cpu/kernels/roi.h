@@ -1,24 +1,13 @@
-/* Shared parts of the kernels that pool regions of interest.
+/* Regions of interest, for the kernels that pool them.
  *
  * A region is five numbers: the index of its image, then left, top, right and bottom in pixels of
  * the net's input; u.roi.scale brings them to the map. Each region is divided into rows x columns
- * cells, and each cell gives one value per channel.
- *
- * A block of channels of one image is copied to lines first: one line per position, with the values
- * of all channels of the block side by side. Loops over a line are loops over channels, which
- * vectorise. A thread has whole blocks, so that each gradient is summed in one order. */
+ * cells, and each cell gives one value per channel. */
 #ifndef CR_DEVICE_CPU_KERNELS_ROI_H
 #define CR_DEVICE_CPU_KERNELS_ROI_H
 
 #include "core/fail.h"
-#include "device/cpu/kernels/transpose.h"
-#include "device/cpu/threads/threads.h"
-
-/* Channels of a block: a cache line. */
-enum { CR_ROI_BLOCK = 64 / (int)sizeof(cr_real) };
-
-/* Vectors are passed by address: how a function returns one depends on the processor. */
-typedef cr_real cr_roi_line __attribute__((vector_size(64), aligned(sizeof(cr_real)), may_alias));
+#include "device/cpu/kernels/element_type.h"
 
 /* The map (N,C,H,W), the regions (R,5), the result (R,C',rows,columns). */
 typedef struct cr_roi_extents {
@@ -50,6 +39,13 @@ static inline crema_status cr_roi_check(const cr_plan *plan, int map, int result
                  cr_op_kind_name(plan->desc->kind));
 }
 
+/* Backward max pooling reads the map, argument 2, whose gradient is argument 3. */
+static inline crema_status cr_roi_check_source(const cr_plan *plan) {
+  if (cr_op_arg_count(plan->desc, 2) == cr_op_arg_count(plan->desc, 3)) return CREMA_OK;
+  return cr_fail(CREMA_E_SHAPE, "%s: a map of %d axes and its gradient do not fit",
+                 cr_op_kind_name(plan->desc->kind), plan->desc->arg[2].shape.axes);
+}
+
 static inline crema_status cr_roi_check_images(const cr_roi_extents *e, const cr_real *rois) {
   for (int64_t r = 0; r < e->regions; ++r) {
     const cr_real *roi = rois + 5 * r;
@@ -69,173 +65,71 @@ static inline int64_t cr_roi_clip(double x, int64_t most) {
   return x < 0 ? 0 : x > (double)most ? most : (int64_t)x;
 }
 
-/* Lines: */
-
-static inline int64_t cr_roi_planes(int64_t channels, int64_t first) {
-  return channels - first < CR_ROI_BLOCK ? channels - first : CR_ROI_BLOCK;
+/* The cells of ROI pooling. The region's side includes `high`. Cells overlap if the side is no
+ * multiple of their number. */
+static inline cr_roi_span cr_roi_pool_span(cr_real low, cr_real high, double scale, int64_t cells,
+                                           int64_t index, int64_t extent) {
+  const double begin = round((double)low * scale), length = round((double)high * scale) - begin + 1;
+  /* In single precision, as in Caffe: whether 7 / 7 rows are one row or two depends on it. */
+  const float size = (float)(length < 1 ? 1 : length) / (float)cells;
+  return (cr_roi_span){cr_roi_clip(floor((double)((float)index * size)) + begin, extent),
+                       cr_roi_clip(ceil((double)((float)(index + 1) * size)) + begin, extent)};
 }
 
-/* `positions` values of each of `planes` planes to lines, and back. `step`: from a plane to the
- * next.
- */
-CR_INLINE void cr_roi_to_lines(int64_t planes, int64_t positions, int64_t step, const cr_real *from,
-                               cr_roi_line *to) {
-  cr_transpose(planes, positions, from, step, (cr_real *)to, CR_ROI_BLOCK);
+/* The cells of position-sensitive ROI pooling. The region's side is half open. */
+static inline cr_roi_span cr_psroi_pool_span(cr_real low, cr_real high, double scale, int64_t cells,
+                                             int64_t index, int64_t extent) {
+  const double begin = round((double)low) * scale, end = (round((double)high) + 1) * scale;
+  const double size = (end - begin < 0.1 ? 0.1 : end - begin) / (double)cells;
+  return (cr_roi_span){cr_roi_clip(floor((double)index * size + begin), extent),
+                       cr_roi_clip(ceil((double)(index + 1) * size + begin), extent)};
 }
 
-CR_INLINE void cr_roi_to_planes(int64_t planes, int64_t positions, int64_t step,
-                                const cr_roi_line *from, cr_real *to) {
-  cr_transpose(positions, planes, (const cr_real *)from, CR_ROI_BLOCK, to, step);
+/* The samples of ROIAlign: each cell takes `count` along one side. */
+typedef struct cr_roi_samples {
+  double begin, size; /* of the region; of a cell */
+  int64_t count;
+} cr_roi_samples;
+
+static inline cr_roi_samples cr_roi_samples_of(cr_real low, cr_real high, double scale,
+                                               int64_t cells, int ratio) {
+  const double begin = (double)low * scale, length = (double)high * scale - begin;
+  const double size = (length < 1 ? 1 : length) / (double)cells;
+  return (cr_roi_samples){begin, size, ratio > 0 ? ratio : (int64_t)ceil(size)};
 }
 
-/* Tasks: */
-
-/* Input of the threads of a run. Forward: src, rois, dst. Backward: diff_dst, rois, perhaps src,
- * diff_src. */
-typedef struct cr_roi_job {
-  cr_roi_extents e;
-  double scale;
-  int ratio;
-  const cr_real *rois, *src, *diff_dst;
-  cr_real *dst, *diff_src;
-  void *table; /* of the kernel's own, in the workspace */
-} cr_roi_job;
-
-/* The workspace has a table that all threads read, then `lines` lines for each thread. */
-typedef struct cr_roi_space {
-  size_t table;
-  int64_t lines;
-} cr_roi_space;
-
-/* A task is the block of `group` that begins with channel `first`. Groups are images, or what else
- * has channels that are pooled alike. */
-typedef void cr_roi_task_fn(const cr_roi_job *job, int64_t group, int64_t first,
-                            cr_roi_line *lines);
-
-/* `map`: the argument that is the map, or its gradient; `result`: likewise. */
-static inline cr_roi_job cr_roi_job_of(const cr_call *call, int map, int result) {
-  cr_roi_job job = {.e = cr_roi_extents_of(call->desc, map, result),
-                    .scale = (double)call->desc->u.roi.scale,
-                    .ratio = call->desc->u.roi.ratio,
-                    .rois = cr_as_reals(call->buffer, 1),
-                    .table = (void *)call->workspace.address}; /* NOLINT: a host address */
-  if (map < result) {
-    job.src = cr_as_reals(call->buffer, map);
-    job.dst = cr_as_reals(call->buffer, result);
-  } else {
-    job.diff_dst = cr_as_reals(call->buffer, result);
-    if (map > 2) job.src = cr_as_reals(call->buffer, 2);
-    job.diff_src = cr_as_reals(call->buffer, map);
-  }
-  return job;
+/* Sample k of cell i. */
+static inline double cr_roi_sample(const cr_roi_samples *s, int64_t i, int64_t k) {
+  return s->begin + s->size * ((double)i + ((double)k + 0.5) / (double)s->count);
 }
 
-static inline size_t cr_roi_table_bytes(cr_roi_space s) {
-  return (s.table + sizeof(cr_roi_line) - 1) / sizeof(cr_roi_line) * sizeof(cr_roi_line);
+/* The neighbours of a sample along one side, with the weights 1 - rest and rest. */
+typedef struct cr_roi_neighbours {
+  int64_t low, high;
+  double rest;
+} cr_roi_neighbours;
+
+/* Returns false for samples more than one position outside of the map, which count as 0. */
+static inline bool cr_roi_neighbours_of(double where, int64_t extent, cr_roi_neighbours *out) {
+  if (extent == 0 || where < -1 || where > (double)extent) return false;
+  const double last = (double)(extent - 1), at = where <= 0 ? 0 : where > last ? last : where;
+  const int64_t low = (int64_t)at;
+  *out = (cr_roi_neighbours){low, low + 1 < extent ? low + 1 : low, at - (double)low};
+  return true;
 }
 
-static inline int64_t cr_roi_blocks(int64_t channels) {
-  return (channels + CR_ROI_BLOCK - 1) / CR_ROI_BLOCK;
-}
-
-static inline crema_status cr_roi_need(cr_plan *plan, int64_t groups, int64_t channels,
-                                       cr_roi_space s) {
-  const int64_t threads = plan->threads > 0 ? plan->threads : cr_cpu_threads_of(plan->context);
-  const int64_t tasks = groups * cr_roi_blocks(channels);
-  plan->workspace_bytes = cr_roi_table_bytes(s) + (size_t)(tasks < threads ? tasks : threads) *
-                                                      (size_t)s.lines * sizeof(cr_roi_line);
-  return CREMA_OK;
-}
-
-static inline crema_status cr_roi_run(const cr_call *call, const cr_roi_job *job, int64_t groups,
-                                      int64_t channels, cr_roi_space s, cr_roi_task_fn *task) {
-  cr_roi_line *all = (cr_roi_line *)(call->workspace.address + cr_roi_table_bytes(s));
-  const size_t bytes = (size_t)s.lines * sizeof *all, table = cr_roi_table_bytes(s);
-  const int64_t slots = bytes == 0 ? 0 : (int64_t)((call->plan->workspace_bytes - table) / bytes);
-  const int64_t blocks = cr_roi_blocks(channels), tasks = groups * blocks;
-#pragma omp parallel for schedule(static) if (job->e.regions * job->e.results * job->e.rows * \
-                                                  job->e.columns >=                           \
-                                              CR_REF_PARALLEL_MIN / 16)
-  for (int64_t slot = 0; slot < slots; ++slot) {
-    cr_roi_line *lines = all + slot * s.lines;
-    /* Loops run over whole lines: where there is no channel, values must not be slow. */
-    if (channels % CR_ROI_BLOCK != 0) memset(lines, 0, bytes);
-    for (int64_t t = tasks * slot / slots; t < tasks * (slot + 1) / slots; ++t) {
-      task(job, t / blocks, t % blocks * CR_ROI_BLOCK, lines);
-    }
-  }
-  return CREMA_OK;
-}
-
-/* ---- spans of cells ---------------------------------------------------------- */
-
-/* Cell `index` of `cells` of the region's side from `low` to `high`. */
-typedef cr_roi_span cr_roi_span_fn(cr_real low, cr_real high, double scale, int64_t cells,
-                                   int64_t index, int64_t extent);
-
-static inline size_t cr_roi_spans_bytes(const cr_roi_extents *e) {
-  return (size_t)(e->regions * (e->rows + e->columns)) * sizeof(cr_roi_span);
-}
-
-/* The spans of region r, a table: of each row of cells, then of each column. */
-static inline cr_roi_span *cr_roi_spans_of(const cr_roi_job *j, int64_t r) {
-  return (cr_roi_span *)j->table + r * (j->e.rows + j->e.columns);
-}
-
-static inline crema_status cr_roi_fill_spans(const cr_roi_job *j, cr_roi_span_fn *span_of) {
-  const cr_roi_extents *e = &j->e;
-  CR_TRY(cr_roi_check_images(e, j->rois));
+static inline crema_status cr_roi_check_samples(const cr_roi_extents *e, const cr_real *rois,
+                                                double scale, int ratio) {
+  CR_TRY(cr_roi_check_images(e, rois));
   for (int64_t r = 0; r < e->regions; ++r) {
-    const cr_real *roi = j->rois + 5 * r;
-    cr_roi_span *y = cr_roi_spans_of(j, r), *x = y + e->rows;
-    for (int64_t i = 0; i < e->rows; ++i) {
-      y[i] = span_of(roi[2], roi[4], j->scale, e->rows, i, e->height);
-    }
-    for (int64_t i = 0; i < e->columns; ++i) {
-      x[i] = span_of(roi[1], roi[3], j->scale, e->columns, i, e->width);
-    }
+    const cr_real *roi = rois + 5 * r;
+    const int64_t y = cr_roi_samples_of(roi[2], roi[4], scale, e->rows, ratio).count;
+    const int64_t x = cr_roi_samples_of(roi[1], roi[3], scale, e->columns, ratio).count;
+    if (y <= 4096 && x <= 4096) continue;
+    return cr_fail(CREMA_E_RANGE, "region %lld would take %lld x %lld samples for each value",
+                   (long long)r, (long long)y, (long long)x);
   }
   return CREMA_OK;
-}
-
-/* ---- blocks of an image's channels -------------------------------------------- */
-
-/* A cell of a region. */
-typedef struct cr_roi_place {
-  int64_t region, row, column;
-  const cr_roi_line *map; /* the source, if the job has one */
-  cr_roi_line *sums;      /* backward: the gradients of the map's positions so far */
-  cr_roi_line *line;      /* the result; backward its gradient, which may be overwritten */
-} cr_roi_place;
-
-typedef void cr_roi_pool_fn(const cr_roi_job *job, const cr_roi_place *cell);
-
-/* Lines of a block: a result's cells, and `maps` maps. */
-static inline int64_t cr_roi_block_lines(const cr_roi_extents *e, int maps) {
-  return e->rows * e->columns + maps * e->height * e->width;
-}
-
-/* A task whose group is an image: pools all cells of the image's regions, or adds up their
- * gradients. */
-CR_INLINE void cr_roi_block(const cr_roi_job *j, int64_t image, int64_t first, cr_roi_line *lines,
-                            cr_roi_pool_fn *pool) {
-  const cr_roi_extents *e = &j->e;
-  const int64_t plane = e->height * e->width, cells = e->rows * e->columns;
-  const int64_t planes = cr_roi_planes(e->channels, first);
-  const int64_t at = (image * e->channels + first) * plane;
-  cr_roi_line *sums = lines + cells, *map = j->diff_src != NULL ? sums + plane : sums;
-  if (j->src != NULL) cr_roi_to_lines(planes, plane, plane, j->src + at, map);
-  if (j->diff_src != NULL) memset(sums, 0, (size_t)plane * sizeof *sums);
-  for (int64_t r = 0; r < e->regions; ++r) {
-    if ((int64_t)j->rois[5 * r] != image) continue;
-    const int64_t value = (r * e->channels + first) * cells;
-    if (j->diff_dst != NULL) cr_roi_to_lines(planes, cells, cells, j->diff_dst + value, lines);
-    for (int64_t i = 0; i < cells; ++i) {
-      pool(j, &(cr_roi_place){r, i / e->columns, i % e->columns, map, sums, &lines[i]});
-    }
-    if (j->dst != NULL) cr_roi_to_planes(planes, cells, cells, lines, j->dst + value);
-  }
-  if (j->diff_src != NULL) cr_roi_to_planes(planes, plane, plane, sums, j->diff_src + at);
 }
 
 #endif

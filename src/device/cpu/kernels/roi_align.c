@@ -1,117 +1,92 @@
 /* Mean of interpolated values over regions of interest (He et al., "Mask R-CNN", 2017).
  *
- *   dst[r][c][i][j] = mean of src[n][c] at samples of cell (i, j), interpolated bilinearly
+ *   dst[r][c][i][j] = mean of src[n][c] at the samples of cell (i, j) of region r of image n,
+ *                     interpolated bilinearly
  *
- * The weights of rows and columns are found once per region (roi_taps.h). */
-#include "device/cpu/kernels/roi_taps.h"
+ * The samples of a cell are a grid. A sample more than one position outside of the map counts as
+ * 0. */
+#include "device/cpu/kernels/roi.h"
 
-static int64_t taps_of(const cr_roi_extents *e, int ratio) {
-  return cr_roi_most_taps(e->height, e->rows, ratio) +
-         cr_roi_most_taps(e->width, e->columns, ratio);
-}
-
-/* The table: two sides of each region, rows then columns; their taps; their first taps. */
-static cr_roi_side *sides_of(const cr_roi_job *j, int64_t r) {
-  return (cr_roi_side *)j->table + 2 * r;
-}
-
-static cr_roi_space space_of(const cr_roi_extents *e, int ratio) {
-  const size_t taps = (size_t)taps_of(e, ratio), firsts = (size_t)(e->rows + e->columns + 2);
-  return (cr_roi_space){
-      (size_t)e->regions *
-          (2 * sizeof(cr_roi_side) + taps * sizeof(cr_roi_weight) + firsts * sizeof(int64_t)),
-      cr_roi_block_lines(e, 1)};
-}
-
-static crema_status fill_table(const cr_roi_job *j) {
-  const cr_roi_extents *e = &j->e;
-  const int64_t taps = taps_of(e, j->ratio);
-  cr_roi_weight *tap = (cr_roi_weight *)sides_of(j, e->regions);
-  int64_t *first = (int64_t *)(tap + e->regions * taps);
-  CR_TRY(cr_roi_check_images(e, j->rois));
-  for (int64_t r = 0; r < e->regions; ++r) {
-    const cr_real *roi = j->rois + 5 * r;
-    const cr_roi_samples y = cr_roi_samples_of(roi[2], roi[4], j->scale, e->rows, j->ratio);
-    const cr_roi_samples x = cr_roi_samples_of(roi[1], roi[3], j->scale, e->columns, j->ratio);
-    if (y.count > 4096 || x.count > 4096) {
-      return cr_fail(CREMA_E_RANGE, "region %lld would take %lld x %lld samples for each value",
-                     (long long)r, (long long)y.count, (long long)x.count);
+/* Backward adds weight * gradient to the four neighbours of each sample of cell (i, j). Forward
+ * (`sums` NULL) returns the weighted sum of the values of the four neighbours instead. */
+static double visit_cell(const cr_roi_extents *e, const cr_roi_samples *y, const cr_roi_samples *x,
+                         int64_t cell, const cr_real *plane, double gradient, cr_real *sums) {
+  const double each = 1 / (double)(y->count * x->count);
+  cr_roi_neighbours v, h;
+  double mean = 0;
+  for (int64_t k = 0; k < y->count * x->count; ++k) {
+    const double down = cr_roi_sample(y, cell / e->columns, k / x->count);
+    const double across = cr_roi_sample(x, cell % e->columns, k % x->count);
+    if (!cr_roi_neighbours_of(down, e->height, &v)) continue;
+    if (!cr_roi_neighbours_of(across, e->width, &h)) continue;
+    const int64_t at[4] = {v.low * e->width + h.low, v.low * e->width + h.high,
+                           v.high * e->width + h.low, v.high * e->width + h.high};
+    const double weight[4] = {(1 - v.rest) * (1 - h.rest), (1 - v.rest) * h.rest,
+                              v.rest * (1 - h.rest), v.rest * h.rest};
+    for (int n = 0; n < 4; ++n) {
+      if (sums == NULL) mean += each * weight[n] * (double)plane[at[n]];
+      else sums[at[n]] += (cr_real)(each * weight[n] * gradient);
     }
-    cr_roi_side *side = sides_of(j, r);
-    side[0] = (cr_roi_side){tap, first};
-    side[1] =
-        (cr_roi_side){tap + cr_roi_most_taps(e->height, e->rows, j->ratio), first + e->rows + 1};
-    cr_roi_fill_side(y, e->rows, e->height, &side[0]);
-    cr_roi_fill_side(x, e->columns, e->width, &side[1]);
-    tap += taps;
-    first += e->rows + e->columns + 2;
+  }
+  return mean;
+}
+
+static crema_status plan_fwd(cr_plan *plan) {
+  return cr_roi_check(plan, 0, 2, false);
+}
+
+/* src, rois, dst. */
+static crema_status roi_align_fwd(const cr_call *call) {
+  const cr_roi_extents e = cr_roi_extents_of(call->desc, 0, 2);
+  const double scale = (double)call->desc->u.roi.scale;
+  const int ratio = call->desc->u.roi.ratio;
+  const int64_t cells = e.rows * e.columns;
+  const cr_real *src = cr_as_reals(call->buffer, 0), *rois = cr_as_reals(call->buffer, 1);
+  cr_real *dst = cr_as_reals(call->buffer, 2);
+  CR_TRY(cr_roi_check_samples(&e, rois, scale, ratio));
+#pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 2) >= \
+                                              CR_REF_PARALLEL_MIN / 16)
+  for (int64_t p = 0; p < e.regions * e.channels; ++p) {
+    const cr_real *roi = rois + 5 * (p / e.channels);
+    const cr_roi_samples y = cr_roi_samples_of(roi[2], roi[4], scale, e.rows, ratio);
+    const cr_roi_samples x = cr_roi_samples_of(roi[1], roi[3], scale, e.columns, ratio);
+    const int64_t from = (int64_t)roi[0] * e.channels + p % e.channels;
+    const cr_real *plane = src + from * e.height * e.width;
+    for (int64_t i = 0; i < cells; ++i) {
+      dst[p * cells + i] = (cr_real)visit_cell(&e, &y, &x, i, plane, 0, NULL);
+    }
   }
   return CREMA_OK;
 }
 
-CR_INLINE void pool_cell(const cr_roi_job *j, const cr_roi_place *cell) {
-  const cr_roi_side *side = sides_of(j, cell->region), y = side[0], x = side[1];
-  const cr_roi_weight *from = x.taps + x.first[cell->column];
-  const cr_roi_weight *to = x.taps + x.first[cell->column + 1];
-  cr_roi_line sum = {0};
-  for (int64_t t = y.first[cell->row]; t < y.first[cell->row + 1]; ++t) {
-    const cr_roi_line *row = cell->map + y.taps[t].at * j->e.width;
-    cr_roi_line of_row = {0};
-    for (const cr_roi_weight *h = from; h < to; ++h) of_row += h->weight * row[h->at];
-    sum += y.taps[t].weight * of_row;
-  }
-  *cell->line = sum;
+static crema_status plan_bwd(cr_plan *plan) {
+  return cr_roi_check(plan, 2, 0, false);
 }
 
-/* Adds the cell's gradient to the positions that it is a mean of. */
-CR_INLINE void give_cell(const cr_roi_job *j, const cr_roi_place *cell) {
-  const cr_roi_side *side = sides_of(j, cell->region), y = side[0], x = side[1];
-  const cr_roi_weight *from = x.taps + x.first[cell->column];
-  const cr_roi_weight *to = x.taps + x.first[cell->column + 1];
-  for (int64_t t = y.first[cell->row]; t < y.first[cell->row + 1]; ++t) {
-    const cr_roi_line of_row = y.taps[t].weight * *cell->line;
-    cr_roi_line *row = cell->sums + y.taps[t].at * j->e.width;
-    for (const cr_roi_weight *h = from; h < to; ++h) row[h->at] += h->weight * of_row;
-  }
-}
-
-CR_CLONES static void forward_block(const cr_roi_job *j, int64_t image, int64_t first,
-                                    cr_roi_line *lines) {
-  cr_roi_block(j, image, first, lines, pool_cell);
-}
-
-CR_CLONES static void backward_block(const cr_roi_job *j, int64_t image, int64_t first,
-                                     cr_roi_line *lines) {
-  cr_roi_block(j, image, first, lines, give_cell);
-}
-
-static crema_status plan_roi(cr_plan *plan, int map, int result) {
-  CR_TRY(cr_roi_check(plan, map, result, false));
-  const cr_roi_extents e = cr_roi_extents_of(plan->desc, map, result);
-  return cr_roi_need(plan, e.images, e.channels, space_of(&e, plan->desc->u.roi.ratio));
-}
-
-static crema_status run(const cr_call *call, int map, int result, cr_roi_task_fn *task) {
-  const cr_roi_job j = cr_roi_job_of(call, map, result);
-  CR_TRY(fill_table(&j));
-  return cr_roi_run(call, &j, j.e.images, j.e.channels, space_of(&j.e, j.ratio), task);
-}
-
-static crema_status roi_align_fwd_plan(cr_plan *plan) {
-  return plan_roi(plan, 0, 2);
-}
-
-static crema_status roi_align_bwd_plan(cr_plan *plan) {
-  return plan_roi(plan, 2, 0);
-}
-
-static crema_status roi_align_fwd(const cr_call *call) {
-  return run(call, 0, 2, forward_block);
-}
-
+/* diff_dst, rois, diff_src. */
 static crema_status roi_align_bwd(const cr_call *call) {
-  return run(call, 2, 0, backward_block);
+  const cr_roi_extents e = cr_roi_extents_of(call->desc, 2, 0);
+  const double scale = (double)call->desc->u.roi.scale;
+  const int ratio = call->desc->u.roi.ratio;
+  const int64_t area = e.height * e.width, cells = e.rows * e.columns;
+  const cr_real *diff = cr_as_reals(call->buffer, 0), *rois = cr_as_reals(call->buffer, 1);
+  CR_TRY(cr_roi_check_samples(&e, rois, scale, ratio));
+#pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= \
+                                              CR_REF_PARALLEL_MIN / 16)
+  for (int64_t p = 0; p < e.images * e.channels; ++p) {
+    cr_real *sums = cr_as_reals(call->buffer, 2) + p * area;
+    memset(sums, 0, (size_t)area * sizeof *sums);
+    for (int64_t r = 0; r < e.regions; ++r) {
+      const cr_real *roi = rois + 5 * r;
+      if ((int64_t)roi[0] != p / e.channels) continue;
+      const cr_roi_samples y = cr_roi_samples_of(roi[2], roi[4], scale, e.rows, ratio);
+      const cr_roi_samples x = cr_roi_samples_of(roi[1], roi[3], scale, e.columns, ratio);
+      const cr_real *from = diff + (r * e.channels + p % e.channels) * cells;
+      for (int64_t i = 0; i < cells; ++i) visit_cell(&e, &y, &x, i, NULL, (double)from[i], sums);
+    }
+  }
+  return CREMA_OK;
 }
 
-CR_REF_KERNEL(roi_align_fwd, ROI_ALIGN_FWD, .plan = roi_align_fwd_plan, .run = roi_align_fwd);
-CR_REF_KERNEL(roi_align_bwd, ROI_ALIGN_BWD, .plan = roi_align_bwd_plan, .run = roi_align_bwd);
+CR_REF_KERNEL(roi_align_fwd, ROI_ALIGN_FWD, .plan = plan_fwd, .run = roi_align_fwd);
+CR_REF_KERNEL(roi_align_bwd, ROI_ALIGN_BWD, .plan = plan_bwd, .run = roi_align_bwd);

@@ -1,116 +1,82 @@
 /* Max pooling over regions of interest (Girshick, "Fast R-CNN", 2015).
  *
- *   dst[r][c][i][j] = maximum of src[n][c] over cell (i, j) of region r of image n; 0 if it is
- * empty
+ *   dst[r][c][i][j] = maximum of src[n][c] over cell (i, j) of region r of image n; 0 for an empty
+ *                     cell
  *
- * The gradient goes to the first of equal maxima, which backward finds again: that takes less time
- * than reading an index per value. NaN loses against each number after it; a cell that begins with
- * NaN is NaN. */
+ * The gradient goes to the first of equal maxima. NaN loses against each number after it; a cell
+ * that begins with NaN is NaN. */
 #include "device/cpu/kernels/roi.h"
 
-static crema_status check_bwd(const cr_plan *plan) {
-  CR_TRY(cr_roi_check(plan, 3, 0, false));
-  if (cr_op_arg_count(plan->desc, 2) == cr_op_arg_count(plan->desc, 3)) return CREMA_OK;
-  return cr_fail(CREMA_E_SHAPE, "%s: a map of %d axes and its gradient do not fit",
-                 cr_op_kind_name(plan->desc->kind), plan->desc->arg[2].shape.axes);
-}
-
-/* The region's side includes `high`. Cells overlap if the side is no multiple of their number. */
-static cr_roi_span span_of(cr_real low, cr_real high, double scale, int64_t cells, int64_t index,
-                           int64_t extent) {
-  const double begin = round((double)low * scale), length = round((double)high * scale) - begin + 1;
-  /* In single precision, as in Caffe: whether 7 / 7 rows are one row or two depends on it. */
-  const float size = (float)(length < 1 ? 1 : length) / (float)cells;
-  return (cr_roi_span){cr_roi_clip(floor((double)((float)index * size)) + begin, extent),
-                       cr_roi_clip(ceil((double)((float)(index + 1) * size)) + begin, extent)};
-}
-
-/* The maximum of a cell, for each channel of a line. */
-CR_INLINE void find_maximum(const cr_roi_line *map, int64_t width, cr_roi_span y, cr_roi_span x,
-                            cr_real *top) {
-  const cr_roi_line none = {0}, *first = &map[y.begin * width + x.begin];
-  *(cr_roi_line *)top = y.begin < y.end && x.begin < x.end ? *first : none;
+/* The position in a plane of the maximum of cell (i, j); -1: the cell is empty. */
+static int64_t find_maximum(const cr_roi_extents *e, double scale, const cr_real *roi, int64_t i,
+                            int64_t j, const cr_real *plane) {
+  const cr_roi_span y = cr_roi_pool_span(roi[2], roi[4], scale, e->rows, i, e->height);
+  const cr_roi_span x = cr_roi_pool_span(roi[1], roi[3], scale, e->columns, j, e->width);
+  int64_t best = -1;
   for (int64_t h = y.begin; h < y.end; ++h) {
-    const cr_real *line = (const cr_real *)&map[h * width + x.begin];
-    for (int64_t w = x.begin; w < x.end; ++w, line += CR_ROI_BLOCK) {
-#pragma omp simd
-      for (int l = 0; l < CR_ROI_BLOCK; ++l) top[l] = line[l] > top[l] ? line[l] : top[l];
+    for (int64_t w = x.begin; w < x.end; ++w) {
+      const int64_t at = h * e->width + w;
+      if (best < 0 || plane[at] > plane[best]) best = at;
     }
   }
+  return best;
 }
 
-CR_INLINE void pool_cell(const cr_roi_job *j, const cr_roi_place *cell) {
-  const cr_roi_span *y = cr_roi_spans_of(j, cell->region), *x = y + j->e.rows;
-  find_maximum(cell->map, j->e.width, y[cell->row], x[cell->column], (cr_real *)cell->line);
+static crema_status plan_fwd(cr_plan *plan) {
+  return cr_roi_check(plan, 0, 2, false);
 }
 
-CR_CLONES static void forward_block(const cr_roi_job *j, int64_t image, int64_t first,
-                                    cr_roi_line *lines) {
-  cr_roi_block(j, image, first, lines, pool_cell);
+/* src, rois, dst. */
+static crema_status roi_pool_fwd(const cr_call *call) {
+  const cr_roi_extents e = cr_roi_extents_of(call->desc, 0, 2);
+  const double scale = (double)call->desc->u.roi.scale;
+  const cr_real *src = cr_as_reals(call->buffer, 0), *rois = cr_as_reals(call->buffer, 1);
+  CR_TRY(cr_roi_check_images(&e, rois));
+#pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 2) >= \
+                                              CR_REF_PARALLEL_MIN / 16)
+  for (int64_t p = 0; p < e.regions * e.channels; ++p) {
+    const cr_real *roi = rois + 5 * (p / e.channels);
+    const int64_t from = (int64_t)roi[0] * e.channels + p % e.channels;
+    const cr_real *plane = src + from * e.height * e.width;
+    cr_real *dst = cr_as_reals(call->buffer, 2) + p * e.rows * e.columns;
+    for (int64_t cell = 0; cell < e.rows * e.columns; ++cell) {
+      const int64_t best = find_maximum(&e, scale, roi, cell / e.columns, cell % e.columns, plane);
+      dst[cell] = best < 0 ? 0 : plane[best];
+    }
+  }
+  return CREMA_OK;
 }
 
-/* Adds a cell's gradient to the first position that has its maximum. `left`: the gradient; is used
- * up.
- */
-CR_INLINE void give_to_maximum(const cr_roi_line *map, int64_t width, cr_roi_span y, cr_roi_span x,
-                               cr_real *left, cr_roi_line *sums) {
-  cr_real top[CR_ROI_BLOCK];
-  find_maximum(map, width, y, x, top);
-  for (int64_t h = y.begin; h < y.end; ++h) {
-    const cr_real *line = (const cr_real *)&map[h * width + x.begin];
-    cr_real *sum = (cr_real *)&sums[h * width + x.begin];
-    for (int64_t w = x.begin; w < x.end; ++w, line += CR_ROI_BLOCK, sum += CR_ROI_BLOCK) {
-#pragma omp simd
-      for (int l = 0; l < CR_ROI_BLOCK; ++l) {
-        const bool is_first = line[l] == top[l] || top[l] != top[l];
-        sum[l] += is_first ? left[l] : 0;
-        left[l] = is_first ? 0 : left[l];
+static crema_status plan_bwd(cr_plan *plan) {
+  CR_TRY(cr_roi_check(plan, 3, 0, false));
+  return cr_roi_check_source(plan);
+}
+
+/* diff_dst, rois, src, diff_src. */
+static crema_status roi_pool_bwd(const cr_call *call) {
+  const cr_roi_extents e = cr_roi_extents_of(call->desc, 3, 0);
+  const double scale = (double)call->desc->u.roi.scale;
+  const int64_t area = e.height * e.width, cells = e.rows * e.columns;
+  const cr_real *diff = cr_as_reals(call->buffer, 0), *rois = cr_as_reals(call->buffer, 1);
+  CR_TRY(cr_roi_check_images(&e, rois));
+#pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= \
+                                              CR_REF_PARALLEL_MIN / 16)
+  for (int64_t p = 0; p < e.images * e.channels; ++p) {
+    const cr_real *plane = cr_as_reals(call->buffer, 2) + p * area;
+    cr_real *sum = cr_as_reals(call->buffer, 3) + p * area;
+    memset(sum, 0, (size_t)area * sizeof *sum);
+    for (int64_t r = 0; r < e.regions; ++r) {
+      const cr_real *roi = rois + 5 * r;
+      if ((int64_t)roi[0] != p / e.channels) continue;
+      for (int64_t cell = 0; cell < cells; ++cell) {
+        const int64_t best =
+            find_maximum(&e, scale, roi, cell / e.columns, cell % e.columns, plane);
+        if (best >= 0) sum[best] += diff[(r * e.channels + p % e.channels) * cells + cell];
       }
     }
   }
+  return CREMA_OK;
 }
 
-CR_INLINE void give_cell(const cr_roi_job *j, const cr_roi_place *cell) {
-  const cr_roi_span *y = cr_roi_spans_of(j, cell->region), *x = y + j->e.rows;
-  give_to_maximum(cell->map, j->e.width, y[cell->row], x[cell->column], (cr_real *)cell->line,
-                  cell->sums);
-}
-
-CR_CLONES static void backward_block(const cr_roi_job *j, int64_t image, int64_t first,
-                                     cr_roi_line *lines) {
-  cr_roi_block(j, image, first, lines, give_cell);
-}
-
-static cr_roi_space space_of(const cr_roi_extents *e, int maps) {
-  return (cr_roi_space){cr_roi_spans_bytes(e), cr_roi_block_lines(e, maps)};
-}
-
-static crema_status run(const cr_call *call, const cr_roi_job *j, int maps, cr_roi_task_fn *task) {
-  CR_TRY(cr_roi_fill_spans(j, span_of));
-  return cr_roi_run(call, j, j->e.images, j->e.channels, space_of(&j->e, maps), task);
-}
-
-static crema_status roi_pool_fwd_plan(cr_plan *plan) {
-  CR_TRY(cr_roi_check(plan, 0, 2, false));
-  const cr_roi_extents e = cr_roi_extents_of(plan->desc, 0, 2);
-  return cr_roi_need(plan, e.images, e.channels, space_of(&e, 1));
-}
-
-static crema_status roi_pool_bwd_plan(cr_plan *plan) {
-  CR_TRY(check_bwd(plan));
-  const cr_roi_extents e = cr_roi_extents_of(plan->desc, 3, 0);
-  return cr_roi_need(plan, e.images, e.channels, space_of(&e, 2));
-}
-
-static crema_status roi_pool_fwd(const cr_call *call) {
-  const cr_roi_job j = cr_roi_job_of(call, 0, 2);
-  return run(call, &j, 1, forward_block);
-}
-
-static crema_status roi_pool_bwd(const cr_call *call) {
-  const cr_roi_job j = cr_roi_job_of(call, 3, 0);
-  return run(call, &j, 2, backward_block);
-}
-
-CR_REF_KERNEL(roi_pool_fwd, ROI_POOL_FWD, .plan = roi_pool_fwd_plan, .run = roi_pool_fwd);
-CR_REF_KERNEL(roi_pool_bwd, ROI_POOL_BWD, .plan = roi_pool_bwd_plan, .run = roi_pool_bwd);
+CR_REF_KERNEL(roi_pool_fwd, ROI_POOL_FWD, .plan = plan_fwd, .run = roi_pool_fwd);
+CR_REF_KERNEL(roi_pool_bwd, ROI_POOL_BWD, .plan = plan_bwd, .run = roi_pool_bwd);
