@@ -20,11 +20,17 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
         "continuation_indicator_param needs a time_step and a batch_size of 1 or more");
   }
   const crema_shape shape = cr_shape_2(param->time_step, param->batch_size);
-  float *value = NULL;
   CR_TRY(crema_shape_check(&shape));
-  CR_TRY(crema_blob_reshape(top[0], &shape));
+  return crema_blob_reshape(top[0], &shape);
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  const int64_t batch = top[0]->shape.dim[1], count = crema_blob_count(top[0]);
+  float *value = NULL;
+  (void)layer, (void)context, (void)bottom;
   CR_TRY(cr_tensor_host_write_floats(top[0]->data, &value));
-  for (int64_t i = 0; i < shape.dim[0] * shape.dim[1]; ++i) value[i] = i < shape.dim[1] ? 0 : 1;
+  for (int64_t i = 0; i < count; ++i) value[i] = i < batch ? 0 : 1;
   return CREMA_OK;
 }
 
@@ -34,6 +40,5 @@ const cr_layer_class cr_layer_continuation_indicator = {
     .tops = {1, 1},
     .setup = setup,
     .reshape = cr_layer_noop,
-    .forward = cr_layer_noop_forward,
-    .memory.persistent = cr_layer_always,
+    .forward = forward,
 };
