@@ -39,6 +39,8 @@
   X(lrn_fwd_last)           \
   X(lrn_fwd_dnnl)           \
   X(lrn_bwd_dnnl)           \
+  X(lrn_fwd_fast)           \
+  X(lrn_bwd_fast)           \
   X(bn_fwd_train_dnnl)      \
   X(bn_fwd_global_dnnl)     \
   X(bn_bwd_dnnl)            \

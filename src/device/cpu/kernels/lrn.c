@@ -4,139 +4,112 @@
  *     y_i = x_i s_i^-beta
  *     dx_i = dy_i s_i^-beta - 2 alpha beta / n * x_i * (sum of dy_j y_j / s_j over j, i in W(j))
  *
- * n is the number of elements of a window: size across channels, size^2 within one. The tensor is
- * divided into tables of lines. Across channels, a table is a strip of an image's positions, and a
- * line has the values of one channel. Within a channel, a table is a plane, a line is a row of it,
- * and windows also extend along the line. All sums of a table are computed before its first result
- * is written. dst may therefore be src, and diff_src may be src or diff_dst. aux is not used. */
+ * n is the number of elements of a window: size across channels, size^2 within one. Each loop over
+ * the tensor ends before the next one begins. dst may therefore be src, and diff_src may be src or
+ * diff_dst. aux is not used. */
 #include "core/fail.h"
 #include "device/backend/op_check.h"
+#include "device/cpu/kernels/element_type.h"
 #include "device/cpu/kernels/extent.h"
-#include "device/cpu/kernels/lrn_power.h"
-#include "device/cpu/kernels/plan_state.h"
-#include "device/cpu/kernels/vector_math.h"
 
-enum { STRIP = 512 /* positions */, BUFFERS = 4 /* powers, ratios and two for sums */ };
-
-typedef struct lrn_plan {
-  cr_real k, factor, beta;
+typedef struct lrn {
+  int64_t images, channels, height, width;
   bool within;
   int64_t before, after; /* elements of a window on either side of its centre */
-  int64_t tables, strips, lines, width, step; /* step: from a line to the next in the tensor */
-  int parts;                                  /* of the tables, each with its own buffers */
-} lrn_plan;
+  cr_real k, factor, beta;
+} lrn;
 
-static crema_status plan_lrn(cr_plan *plan) {
-  CR_TRY(cr_check_lrn(plan));
-  const cr_lrn_params *p = &plan->desc->u.lrn;
-  const int64_t *dim = plan->desc->arg[0].shape.dim, plane = dim[2] * dim[3];
-  const bool within = p->within_channel;
-  const cr_real elements = (cr_real)p->size * (within ? (cr_real)p->size : 1);
-  lrn_plan l = {.k = p->k, .factor = p->alpha / elements, .beta = p->beta, .within = within};
+static lrn lrn_of(const cr_op_desc *desc) {
+  const cr_lrn_params *p = &desc->u.lrn;
+  const int64_t *dim = desc->arg[0].shape.dim;
+  const cr_real n = (cr_real)p->size * (p->within_channel ? (cr_real)p->size : 1);
+  lrn l = {dim[0], dim[1], dim[2], dim[3], .within = p->within_channel};
   l.before = (p->size - 1) / 2, l.after = p->size - 1 - l.before;
-  l.lines = dim[within ? 2 : 1], l.step = within ? dim[3] : plane;
-  l.width = within ? dim[3] : cr_least(plane, STRIP);
-  l.strips = within ? 1 : (plane + STRIP - 1) / STRIP;
-  l.tables = dim[0] * (within ? dim[1] : l.strips);
-  l.parts = (int)cr_least(plan->threads > 0 ? plan->threads : 1, l.tables);
-  plan->workspace_bytes = (size_t)(l.parts * BUFFERS * l.lines * l.width) * sizeof(cr_real);
-  return cr_plan_keep(plan, &l, sizeof l);
+  l.k = (cr_real)p->k, l.factor = (cr_real)p->alpha / n, l.beta = (cr_real)p->beta;
+  return l;
 }
 
-CR_INLINE void add_values(int64_t count, const cr_real *from, cr_real *to) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) to[i] += from[i];
+/* Indices first to end - 1 along one axis. */
+typedef struct range {
+  int64_t first, end;
+} range;
+
+static range range_of(int64_t i, int64_t before, int64_t after, int64_t extent) {
+  return (range){cr_most(i - before, 0), cr_least(i + after + 1, extent)};
 }
 
-/* sums = the sums over windows of lines x width values, which reach `before` and `after` elements.
- * `spare` is overwritten. */
-CR_INLINE void sum_windows(const lrn_plan *p, int64_t width, int64_t before, int64_t after,
-                           const cr_real *values, cr_real *spare, cr_real *sums) {
-  for (int64_t l = 0; l < p->lines && p->within; ++l) {
-    const cr_real *from = values + l * width;
-    cr_real *to = spare + l * width;
-    memcpy(to, from, (size_t)width * sizeof *to);
-    for (int64_t j = 1; j <= before && j < width; ++j) add_values(width - j, from, to + j);
-    for (int64_t j = 1; j <= after && j < width; ++j) add_values(width - j, from + j, to);
-  }
-  if (p->within) values = spare;
-  for (int64_t l = 0; l < p->lines; ++l, sums += width) {
-    const int64_t first = l > before ? l - before : 0, end = cr_least(l + after + 1, p->lines);
-    memcpy(sums, values + first * width, (size_t)width * sizeof *sums);
-    for (int64_t j = first + 1; j < end; ++j) add_values(width, values + j * width, sums);
-  }
-}
-
-/* power = s^-beta */
-CR_INLINE void raise(cr_real beta, int64_t count, const cr_real *s, cr_real *power) {
-#ifdef CR_REF_F64
-  for (int64_t i = 0; i < count; ++i) power[i] = pow(s[i], -beta);
-#else
-#pragma omp simd
-  for (int64_t i = 0; i < (beta == 0.75f ? count : 0); ++i) power[i] = cr_power_of_minus_3_4(s[i]);
-#pragma omp simd
-  for (int64_t i = 0; i < (beta == 0.75f ? 0 : count); ++i)
-    power[i] = cr_ref_exp(-beta * cr_ref_log(s[i]));
-#endif
-}
-
-/* One table, whose lines have `width` values. dy NULL: to = y; else to = dx. */
-CR_REF_CLONES static void normalise(const lrn_plan *p, int64_t width, cr_real *memory,
-                                    const cr_real *x, const cr_real *dy, cr_real *to) {
-  const int64_t count = p->lines * width, end = p->lines * p->step, step = p->step;
-  const cr_real k = p->k, factor = p->factor, beta = p->beta, slope = 2 * factor * beta;
-  cr_real *power = memory, *ratio = power + count, *spare = ratio + count, *sum = spare + count;
-  for (int64_t at = 0, l = 0; at < end; at += step, l += width) {
-#pragma omp simd
-    for (int64_t i = 0; i < width; ++i) ratio[l + i] = x[at + i] * x[at + i];
-  }
-  sum_windows(p, width, p->before, p->after, ratio, spare, sum);
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) sum[i] = k + factor * sum[i];
-  raise(beta, count, sum, power);
-  for (int64_t at = 0, l = 0; at < end; at += step, l += width) {
-#pragma omp simd
-    for (int64_t i = 0; i < (dy == NULL ? width : 0); ++i) to[at + i] = x[at + i] * power[l + i];
-#pragma omp simd
-    for (int64_t i = 0; i < (dy == NULL ? 0 : width); ++i) {
-      ratio[l + i] = dy[at + i] * x[at + i] * (power[l + i] / sum[l + i]);
+/* The sum over the window of element i of x^2, or of x if `square` is false. */
+static cr_real window_sum(const lrn *l, int64_t before, int64_t after, int64_t i, bool square,
+                          const cr_real *x) {
+  const int64_t w = i % l->width, h = i / l->width % l->height;
+  const int64_t c = i / l->width / l->height % l->channels;
+  const range row = range_of(h, l->within ? before : 0, l->within ? after : 0, l->height);
+  const range column = range_of(w, l->within ? before : 0, l->within ? after : 0, l->width);
+  const range channel = range_of(c, l->within ? 0 : before, l->within ? 0 : after, l->channels);
+  const int64_t image = i - (c * l->height + h) * l->width - w;
+  cr_real sum = 0;
+  for (int64_t d = channel.first; d < channel.end; ++d) {
+    for (int64_t y = row.first; y < row.end; ++y) {
+      for (int64_t z = column.first; z < column.end; ++z) {
+        const cr_real value = x[image + (d * l->height + y) * l->width + z];
+        sum += square ? value * value : value;
+      }
     }
   }
-  if (dy == NULL) return;
-  /* A window that sees an element begins `after` before it. */
-  sum_windows(p, width, p->after, p->before, ratio, spare, sum);
-  for (int64_t at = 0, l = 0; at < end; at += step, l += width) {
-#pragma omp simd
-    for (int64_t i = 0; i < width; ++i) {
-      to[at + i] = dy[at + i] * power[l + i] - slope * x[at + i] * sum[l + i];
-    }
-  }
+  return sum;
 }
 
-static crema_status run(const cr_call *call, const cr_real *x, const cr_real *dy, cr_real *to) {
-  const lrn_plan *p = call->plan->state;
-#pragma omp parallel for schedule(static)
-  for (int part = 0; part < p->parts; ++part) {
-    cr_real *memory = cr_as_reals(&call->workspace, 0) + part * BUFFERS * p->lines * p->width;
-    for (int64_t t = p->tables * part / p->parts; t < p->tables * (part + 1) / p->parts; ++t) {
-      const int64_t first = t % p->strips * p->width, width = cr_least(p->width, p->step - first);
-      const int64_t at = t / p->strips * p->lines * p->step + first;
-      normalise(p, width, memory, x + at, dy == NULL ? NULL : dy + at, to + at);
-    }
-  }
+/* The workspace has s, and backward also dy y / s. */
+static crema_status plan_fwd(cr_plan *plan) {
+  CR_TRY(cr_check_lrn(plan));
+  plan->workspace_bytes = (size_t)cr_op_arg_count(plan->desc, 0) * sizeof(cr_real);
   return CREMA_OK;
+}
+
+static crema_status plan_bwd(cr_plan *plan) {
+  CR_TRY(plan_fwd(plan));
+  plan->workspace_bytes *= 2;
+  return CREMA_OK;
+}
+
+static void find_s(const lrn *l, int64_t count, const cr_real *x, cr_real *s) {
+#pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN / 4)
+  for (int64_t i = 0; i < count; ++i) {
+    s[i] = l->k + l->factor * window_sum(l, l->before, l->after, i, true, x);
+  }
 }
 
 /* src, dst, aux. */
 static crema_status lrn_fwd(const cr_call *call) {
-  return run(call, cr_as_values(call->buffer, 0), NULL, cr_as_values(call->buffer, 1));
+  const lrn l = lrn_of(call->desc);
+  const int64_t count = cr_op_arg_count(call->desc, 0);
+  const cr_real *x = cr_as_reals(call->buffer, 0);
+  cr_real *y = cr_as_reals(call->buffer, 1), *s = cr_as_reals(&call->workspace, 0);
+  find_s(&l, count, x, s);
+#pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN / 4)
+  for (int64_t i = 0; i < count; ++i) y[i] = x[i] * pow(s[i], -l.beta);
+  return CREMA_OK;
 }
 
 /* src, dst, diff_dst, aux, diff_src; dst may have been overwritten by a layer in place. */
 static crema_status lrn_bwd(const cr_call *call) {
-  return run(call, cr_as_values(call->buffer, 0), cr_as_values(call->buffer, 2),
-             cr_as_values(call->buffer, 4));
+  const lrn l = lrn_of(call->desc);
+  const int64_t count = cr_op_arg_count(call->desc, 0);
+  const cr_real *x = cr_as_reals(call->buffer, 0), *dy = cr_as_reals(call->buffer, 2);
+  cr_real *dx = cr_as_reals(call->buffer, 4);
+  cr_real *s = cr_as_reals(&call->workspace, 0), *ratio = s + count;
+  const cr_real slope = 2 * l.factor * l.beta;
+  find_s(&l, count, x, s);
+#pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN / 4)
+  for (int64_t i = 0; i < count; ++i) ratio[i] = dy[i] * x[i] * (pow(s[i], -l.beta) / s[i]);
+#pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN / 4)
+  for (int64_t i = 0; i < count; ++i) {
+    /* A window that has element i begins at most `after` elements before it. */
+    const cr_real sum = window_sum(&l, l.after, l.before, i, false, ratio);
+    dx[i] = dy[i] * pow(s[i], -l.beta) - slope * x[i] * sum;
+  }
+  return CREMA_OK;
 }
 
-CR_REF_KERNEL(lrn_fwd, LRN_FWD, .plan = plan_lrn, .run = lrn_fwd, .destroy = cr_plan_release);
-CR_REF_KERNEL(lrn_bwd, LRN_BWD, .plan = plan_lrn, .run = lrn_bwd, .destroy = cr_plan_release);
+CR_REF_KERNEL(lrn_fwd, LRN_FWD, .plan = plan_fwd, .run = lrn_fwd);
+CR_REF_KERNEL(lrn_bwd, LRN_BWD, .plan = plan_bwd, .run = lrn_bwd);
