@@ -1,6 +1,6 @@
 /* The softmax loss of each row of floats, computed in vectors of many rows.
  *
- * Gain over row_loss.c on AMD EPYC (Zen 5), two threads: 6.5x in the MultiBoxLoss row of
+ * Gain over row_loss.c on AMD EPYC (Zen 5), two threads: 6x in the MultiBoxLoss row of
  * bench/layers, 32 x 8,732 rows of 21 classes, as SSD300 has. */
 #define CR_REF_F32
 
