@@ -129,7 +129,7 @@ crema_status cr_net_means_begin(crema_net *net, cr_net_means *means) {
     means->count += crema_blob_count(crema_net_output(net, i));
     int top = 0;
     const cr_net_layer *maker = maker_of(net, net->output[i], &top);
-    if (maker == NULL || maker->layer->kind->weigh == NULL) continue;
+    if (maker == NULL || maker->layer->kind->graph.weigh == NULL) continue;
     for (int j = 0; j < maker->layer->bottoms; ++j) cr_net_keep_blob(net, maker->bottom_id[j]);
   }
   means->first[net->outputs] = means->count;
@@ -142,10 +142,10 @@ static crema_status weigh(const crema_net *net, int output, int64_t samples, int
   int top = 0;
   const cr_net_layer *maker = maker_of(net, net->output[output], &top);
   for (int64_t k = 0; k < count; ++k) weight[k] = samples > 0 ? (double)samples : 1;
-  if (maker == NULL || maker->layer->kind->weigh == NULL || (samples == 0 && count == 1)) {
+  if (maker == NULL || maker->layer->kind->graph.weigh == NULL || (samples == 0 && count == 1)) {
     return CREMA_OK;
   }
-  return maker->layer->kind->weigh(maker->layer, maker->bottom, top, weight);
+  return maker->layer->kind->graph.weigh(maker->layer, maker->bottom, top, weight);
 }
 
 crema_status cr_net_means_add(crema_net *net, double loss, int64_t samples, cr_net_means *means) {

@@ -42,7 +42,7 @@ typedef struct cr_net_means {
 /* Prepares for the outputs of the net, which has its shapes. To be called before the first pass. */
 crema_status cr_net_means_begin(crema_net *net, cr_net_means *means) CREMA_MUST_USE;
 /* Adds the values of the last pass. Values that a layer knows to be means of a number of samples
- * (layer.h, `weigh`) have that weight if they are per class, or if `samples` is not 0. Other values
+ * (layer_parts.h, `weigh`) have that weight if they are per class, or if `samples` is not 0. Other values
  * have the weight `samples`, or 1 if it is 0: Caffe's arithmetic. */
 crema_status cr_net_means_add(crema_net *net, double loss, int64_t samples,
                               cr_net_means *means) CREMA_MUST_USE;

@@ -87,9 +87,6 @@ typedef struct cr_layer_class {
   /* Whether backward reads the values of that bottom, which is not a label and not overwritten by
    * this layer. NULL: it does not. */
   bool (*uses_bottom)(const cr_layer *layer, int bottom);
-  /* For tops that are means over samples: sets weight[k] to the number of samples that value k of
-   * top `top` is the mean of in the last pass. NULL: the batch's. */
-  crema_status (*weigh)(const cr_layer *layer, crema_blob *const *bottom, int top, double *weight);
   /* For a layer of one op forward and one backward (layer_pair.h): its table; else NULL. */
   const cr_layer_pair_table *pair;
   /* For a layer that brings samples into the net (input_class.h), else NULL. */

@@ -66,6 +66,9 @@ typedef struct cr_layer_graph_part {
   /* Whether the result depends on the values of the parameters; else a file of weights may lack
    * them. NULL: it does. */
   bool (*reads_params)(const Caffe__LayerParameter *param);
+  /* For tops that are means over samples: sets weight[k] to the number of samples that value k of
+   * top `top` is the mean of in the last pass. NULL: the batch's. */
+  crema_status (*weigh)(const cr_layer *layer, crema_blob *const *bottom, int top, double *weight);
 } cr_layer_graph_part;
 
 /* Read by src/net when it plans memory and when it records the commands of a pass. */

@@ -34,19 +34,12 @@ static patch_pairs pairs_of(const cr_call *call, int result) {
   const int64_t radius = call->desc->u.correlation.displacement / call->desc->u.correlation.step;
   const int64_t kernel = call->desc->u.correlation.kernel;
   return (patch_pairs){
-      .samples = a[0],
-      .channels = a[1],
-      .height = a[2],
-      .width = a[3],
-      .rows = to[2],
-      .columns = to[3],
-      .radius = radius,
+      .samples = a[0], .channels = a[1], .height = a[2], .width = a[3],
+      .rows = to[2], .columns = to[3], .radius = radius,
       .side = 2 * radius + 1,
       .origin = call->desc->u.correlation.displacement - call->desc->u.correlation.pad,
       .share = 1 / (cr_real)(kernel * kernel * a[1]),
-      .a = cr_as_reals(call->buffer, 0),
-      .b = cr_as_reals(call->buffer, 1),
-      .desc = call->desc};
+      .a = cr_as_reals(call->buffer, 0), .b = cr_as_reals(call->buffer, 1), .desc = call->desc};
 }
 
 /* The positions that a tap of element (y, x) of displacement d compares. */

@@ -34,12 +34,7 @@ static crema_status check(const cr_plan *plan, int src, int grid, int dst) {
 
 static sampling sampling_of(const cr_call *call, int src, int grid) {
   const int64_t *s = call->desc->arg[src].shape.dim, *g = call->desc->arg[grid].shape.dim;
-  return (sampling){s[0],
-                    s[1],
-                    s[2],
-                    s[3],
-                    g[2] * g[3],
-                    cr_as_reals(call->buffer, grid),
+  return (sampling){s[0], s[1], s[2], s[3], g[2] * g[3], cr_as_reals(call->buffer, grid),
                     call->desc->u.sample.rows_first,
                     call->desc->u.sample.clamped};
 }
