@@ -24,9 +24,9 @@ static bool accept(json *j, char wanted) {
   return true;
 }
 
-/* ---- strings ------------------------------------------------------------- */
+/* Strings: */
 
-/* The four hexadecimal digits of \uXXXX; -1: others. */
+/* The four hexadecimal digits after \u, as a number; -1 if one is no such digit. */
 static int read_code(json *j) {
   int code = 0;
   for (int i = 0; i < 4; ++i, ++j->at) {
@@ -70,7 +70,7 @@ static crema_status read_unicode(json *j, cr_buffer *out) {
   } else if (code >= 0xD800 && code <= 0xDFFF) {
     code = -1;
   }
-  if (code <= 0) return fail(j, "a character as \\uXXXX");
+  if (code <= 0) return fail(j, "a character of UTF-16 after \\u");
   return append_utf8((unsigned)code, out);
 }
 
@@ -92,7 +92,7 @@ static crema_status read_string(json *j, cr_buffer *out) {
   return CREMA_OK;
 }
 
-/* ---- values -------------------------------------------------------------- */
+/* Values: */
 
 crema_status json_text(json *j, cr_buffer *out) {
   const char first = json_peek(j);

@@ -2,8 +2,8 @@
 """Time and memory from the start of a process to the first output of a net, in crema, ONNX Runtime and OpenVINO.
 
 Each round starts one process per runtime, in turn. The process imports NumPy and the runtime, reads the net
-and its weights, and computes once, on one image. The times are medians, those of Python and NumPy included; the row
-"python" shows these by themselves. The memory is the peak of resident memory.
+and its weights, and computes once, on one image. The times are medians and include Python and NumPy; the row "python"
+is Python and NumPy only. The memory is the peak of resident memory.
 """
 import argparse
 import json

@@ -127,6 +127,7 @@ object() {
 echo "a.png a.xml" >one/list.txt
 run convert_annoset -label_type xml -label_map_file map.prototxt -check_label one one/list.txt rows_lmdb
 expect_ok "VOC"
+# Labels of real data sets have such boxes; the other boxes of the image count.
 expect_line "a flat box" 'one/a.xml:5: the box has no area; skipped'
 expect_rows "VOC" "0 2 0 0.125 0.25 0.25 0.5 1" "0 1 0 0 0 1 1 0"
 voc=(-label_type xml -label_map_file map.prototxt)
@@ -196,7 +197,7 @@ s/"bbox": \[8/"bbox": ["8"/|bad.json:3: JSON: expected a number
 s/"iscrowd": 1,/"iscrowd": 1;/|JSON: expected "," or "}"
 $s/}$//|JSON: expected "," or "}", found the end
 $s/$/x/|JSON: expected the end
-s/u00e9/u00g9/|JSON: expected a character as
+s/u00e9/u00g9/|JSON: expected a character of UTF-16 after
 s/\\n"/\\q"/|JSON: expected an escaped character
 s/{}/{1}/|JSON: expected a name in quotes
 LINES

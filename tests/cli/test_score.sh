@@ -52,7 +52,7 @@ for net in lmdb leveldb image whole large; do
   cat weights.prototxt | grep -v Reduction >>$net.prototxt
 done
 
-# means: the means of the last run, without those of y, one number per line.
+# means: the means of the last run, without the means of y, one number per line.
 means() {
   sed -n 's/.*\] \(accuracy\|each\) = //p' log >means
 }

@@ -7,7 +7,7 @@ In an empty folder, in the document's order:
   * "Create `NAME`:" and a block: the block becomes that file.
   * A block ```sh: commands, run by one shell for the whole document, that stops at the first failure.
   * A block ```python: a whole program, run in the same folder. `import caffe` works where the package is built;
-    elsewhere the block and its output are skipped.
+    elsewhere, as in the builds with thread sanitizer, the block and its output are skipped.
   * A block ```text after either: what it prints. Each line must be found, in this order; "..." stands
     for anything, and there may be other lines in between.
   * A block ```console: commands that need something a test has not (root, a network, several hosts). They are not

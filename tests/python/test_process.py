@@ -144,7 +144,7 @@ print(len(caffe_pb2.NetParameter.DESCRIPTOR.fields) > 3)
 
     def test_mode_gpu_without_a_gpu(self):
         if caffe._core.device_count(1) > 0:
-            self.skipTest("there is a GPU")
+            self.skipTest("the mode then takes the GPU, and nothing is to be warned about")
         code, out, error = self.run_program("""
 import sys, warnings
 import caffe, case

@@ -310,7 +310,8 @@ CASE_TEST(nets_can_be_asked_for) {
   assert_null(crema_solver_test_net(c->solver, 2));
 }
 
-/* A base_lr that is missing trains nothing; a negative one may be meant. */
+/* A base_lr that is missing trains nothing; a negative one may be meant. Without iterations or updates there is no rate
+ * to use, so such solvers are accepted: programs make them to run or time a net. */
 CASE_TEST(base_lr_is_required_to_train) {
   static const char *const rows[][2] = {
       {"lr_policy: 'fixed' max_iter: 1", "base_lr is missing; give the learning rate"},
