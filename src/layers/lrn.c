@@ -3,7 +3,8 @@
  * Formula: y = x / (k + alpha / n * sum of x^2 over a window) ^ beta. The window has n = local_size
  * neighbouring channels. With WITHIN_CHANNEL it has n = local_size^2 positions of the same channel,
  * and k is 1.
- * Shapes: x (N, C, H, W) -> y (as x). Across channels, x has any number of spatial axes.
+ * Shapes: x (N, C, H, W) -> y (as x). Across channels, x has any number of spatial axes. Within a
+ * channel it has two, because no Caffe defines a window over three.
  * Fields: lrn_param.
  * Caffe: needs two spatial axes.
  * Example, x 2 8 4 4:
@@ -54,7 +55,8 @@ static crema_status check_axes(const cr_layer *layer, const crema_shape *shape) 
   if (s->params.within_channel ? shape->axes == 4 : shape->axes >= 2) return CREMA_OK;
   return cr_layer_fail(layer, CREMA_E_SHAPE,
                        s->params.within_channel
-                           ? "the bottom must have 4 axes (num, channels, height, width), found %s"
+                           ? "norm_region WITHIN_CHANNEL needs a bottom of 4 axes (num, channels, "
+                             "height, width), found %s"
                            : "the bottom must have 2 axes (num, channels) or more, found %s",
                        crema_shape_text(shape, text, sizeof text));
 }
