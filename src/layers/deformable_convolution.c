@@ -8,7 +8,9 @@
  * element of the window. Parameters: as of Convolution.
  * Fields: deformable_convolution_param.
  * Caffe: as in the forks. Places below row H - 1 or after column W - 1 count as the border. Places
- * from H or W on, or below 0, are outside. torchvision differs there.
+ * from H or W on, or below 0, are outside. torchvision differs there. Without deformable_group, the
+ * channels of the offsets give it: the default is 4 in some forks and 1 in others. In one fork, only
+ * the gradient of a batch's first sample is correct, and the offsets need the extents of x.
  * Example, x 2 4 6 5, offset 2 18 6 5:
  *   layer { name: "conv" type: "DeformableConvolution" bottom: "x" bottom: "offset" top: "y"
  *     deformable_convolution_param { num_output: 3 kernel_size: 3 pad: 1
@@ -36,9 +38,50 @@ static int64_t window_size(const deformable_state *s) {
   return s->window.kernel[0] * s->window.kernel[1];
 }
 
-static crema_status check_groups(const cr_layer *layer, int64_t channels) {
+/* Fields of ConvolutionParameter that only other layers have. */
+static crema_status check_fields(const cr_layer *layer, const crema_shape *x) {
   const Caffe__ConvolutionParameter *p = param_of(layer);
-  const int64_t group = p->group, deformable = p->deformable_group;
+  const struct {
+    const char *name;
+    bool given;
+  } fields[] = {{"relu", p->has_relu},
+                {"negative_slope", p->has_negative_slope},
+                {"hole", p->has_hole || p->has_hole_h || p->has_hole_w},
+                {"coeff", p->n_coeff > 0},
+                {"fusion_type", p->has_fusion_type},
+                {"pad_shape", p->pad_shape != NULL},
+                {"kernel_shape", p->kernel_shape != NULL},
+                {"stride_shape", p->stride_shape != NULL},
+                {"kernel_depth", p->has_kernel_depth},
+                {"temporal_stride", p->has_temporal_stride},
+                {"temporal_pad", p->has_temporal_pad},
+                {"filter_group", p->has_filter_group}};
+  int axis = 0;
+  for (size_t i = 0; i < sizeof fields / sizeof fields[0]; ++i) {
+    if (!fields[i].given) continue;
+    return cr_layer_fail(layer, CREMA_E_UNSUPPORTED, "deformable_convolution_param has no %s",
+                         fields[i].name);
+  }
+  CR_TRY(cr_layer_axis(layer, x, p->axis, "axis", &axis));
+  if (axis == 1) return CREMA_OK;
+  return cr_layer_fail(layer, CREMA_E_UNSUPPORTED, "axis is %d, must be 1", p->axis);
+}
+
+/* The groups with their own offsets: deformable_group or, without it, as many as the offsets have
+ * channels for. */
+static int64_t count_deformable(const cr_layer *layer, const crema_shape *offset) {
+  const deformable_state *s = layer->state;
+  const Caffe__ConvolutionParameter *p = param_of(layer);
+  const int64_t each = 2 * window_size(s);
+  const bool found = !p->has_deformable_group && offset->axes == 4 && offset->dim[1] >= each &&
+                     offset->dim[1] % each == 0;
+  return found ? offset->dim[1] / each : p->deformable_group;
+}
+
+static crema_status check_groups(const cr_layer *layer, int64_t channels) {
+  const deformable_state *s = layer->state;
+  const Caffe__ConvolutionParameter *p = param_of(layer);
+  const int64_t group = p->group, deformable = s->deformable;
   if (group >= 1 && deformable >= 1 && channels % group == 0 && channels % deformable == 0 &&
       p->num_output % group == 0) {
     return CREMA_OK;
@@ -63,10 +106,11 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
                          crema_shape_text(&bottom[0]->shape, text, sizeof text));
   }
   const int64_t channels = bottom[0]->shape.dim[1];
-  CR_TRY(check_groups(layer, channels));
+  CR_TRY(check_fields(layer, &bottom[0]->shape));
   CR_TRY(cr_layer_read_window(layer, p, 2, &s->window));
   s->outputs = p->num_output;
-  s->deformable = p->deformable_group;
+  s->deformable = count_deformable(layer, &bottom[1]->shape);
+  CR_TRY(check_groups(layer, channels));
   const crema_shape weights =
       cr_shape_4(s->outputs, channels / p->group, s->window.kernel[0], s->window.kernel[1]);
   const crema_shape bias = cr_shape_1(s->outputs);

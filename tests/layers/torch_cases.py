@@ -34,7 +34,8 @@ def write_cases(cases, prefix):
             tops[0].backward(head)
         emit(f"{prefix}_{at}", tops + [b.grad for b in blobs if b.requires_grad])
         emit(f"{prefix}_given_{at}", given or [torch.zeros(1)])
-        origin = "torchvision" if "ROI" in kind else "PyTorch"
+        names = getattr(getattr(function, "__code__", None), "co_names", ())
+        origin = "torchvision" if "torchvision" in names else "PyTorch"
         shapes = "|".join(text(b.shape if torch.is_tensor(b) else b) for b in bottoms)
         rows.append(f'    {{"{kind}", "{origin}",\n     "{body}",\n     "{shapes}", {len(tops)}, '
                     f'{len(bottoms) - len(given)}, {prefix}_{at}, '

@@ -9,6 +9,8 @@ from torch_cases import pattern, write_cases
 
 REGIONS = torch.tensor([[0, 0, 0, 7, 5], [1, 2, 1, 5, 6], [0, 3, 2, 3, 2], [1, 4, 3, 9, 9]]).double()
 LABELS = torch.tensor([2, 0, 1, 2, 1, 0]).double()
+# At most 31 / 32, so that no place of a window is outside: torchvision has another border.
+OFFSETS = (torch.arange(2 * 16 * 9) * 37 % 32 / 32).reshape(2, 16, 3, 3).double()
 MASK = (torch.arange(12) * 7 % 16).reshape(1, 3, 2, 2).double()
 
 
@@ -155,6 +157,10 @@ CASES = [
      resample((4, 6), "bicubic")),
     ("Correlation", "correlation_param { pad: 2 kernel_size: 1 max_displacement: 2 stride_2: 2 }",
      [(2, 3, 4, 5), (2, 3, 4, 5)], [], correlate),
+    ("DeformableConvolution", "deformable_convolution_param { num_output: 4 kernel_size: 2 stride: 2 "
+     "dilation: 2 group: 2 }",
+     [(2, 4, 8, 8), OFFSETS], [(4, 2, 2, 2), (4,)],
+     lambda x, o, w, b: torchvision.ops.deform_conv2d(x, o, w, b, 2, 0, 2)),
 ]
 
 
