@@ -309,6 +309,7 @@ crema_status cr_replica_begin(cr_replica *replica, const Caffe__SolverParameter 
   if (is_root(replica) || !exchange->class->root_only) {
     CR_TRY(
         cr_updater_create(param, schedule, replica->blocks, replica->replicas, &replica->updater));
+    cr_updater_set_replicas(replica->updater, replica->replicas, replica->rank);
     if (param->ema_decay > 0) {
       CR_TRY(cr_average_create(replica->blocks, (double)param->ema_decay, &replica->average));
     }
@@ -320,7 +321,7 @@ crema_status cr_replica_join(cr_replica *replica, cr_exchange *exchange, int buc
   replica->exchange = exchange;
   replica->rank = exchange->rank;
   replica->replicas = exchange->ranks;
-  cr_updater_set_replicas(replica->updater, exchange->ranks);
+  cr_updater_set_replicas(replica->updater, exchange->ranks, exchange->rank);
   return begin_exchange(replica, buckets);
 }
 

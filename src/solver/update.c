@@ -63,6 +63,7 @@ struct cr_updater {
   const cr_param_blocks *blocks;
   block_update *block;         /* one per block */
   int replicas;                /* whose gradients are summed in the diffs */
+  int rank;                    /* of the net's replica; rank 0 logs */
   const cr_schedule *schedule; /* of momentum and weight decay */
   int params;
   cr_local_rates *local; /* NULL: all parameters have the schedule's rate */
@@ -217,8 +218,9 @@ void cr_updater_destroy(cr_updater *updater) {
   free(updater);
 }
 
-void cr_updater_set_replicas(cr_updater *updater, int replicas) {
+void cr_updater_set_replicas(cr_updater *updater, int replicas, int rank) {
   updater->replicas = replicas;
+  updater->rank = rank;
 }
 
 /* A diff divided by this is the gradient of one pass of one replica. */
@@ -257,6 +259,7 @@ static crema_status clip_factor(const cr_updater *updater, double *out) {
   double norm = sqrt(sum) / diff_scale(updater);
   if (!(norm > (double)updater->is.clip)) return CREMA_OK;
   *out = (double)updater->is.clip / norm;
+  if (updater->rank != 0) return CREMA_OK; /* all replicas have the same gradients */
   cr_log_info("Gradient clipping: scaling down gradients (L2 norm %g > %g) by scale factor %g",
               norm, (double)updater->is.clip, *out);
   return CREMA_OK;

@@ -22,8 +22,9 @@ crema_status cr_updater_create(const Caffe__SolverParameter *param, const cr_sch
                                cr_updater **out) CREMA_MUST_USE;
 void cr_updater_destroy(cr_updater *updater);
 
-/* The diffs of the next updates hold the sum of `replicas`. */
-void cr_updater_set_replicas(cr_updater *updater, int replicas);
+/* The diffs of the next updates hold the sum of `replicas`. Of updaters that work in parallel, the
+ * one of rank 0 logs. */
+void cr_updater_set_replicas(cr_updater *updater, int replicas, int rank);
 
 /* One update of all learnable parameters from their diffs, which hold the sum of `iter_size`
  * gradients of each replica times the net's grad_scale. Its steps: division by grad_scale and by

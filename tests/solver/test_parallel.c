@@ -184,6 +184,35 @@ PARALLEL_TEST(the_log_tells_of_the_exchange) {
   }
 }
 
+/* All replicas clip the summed gradient, and one of them logs it: the same lines as on one device
+ * with all samples. Integers and powers of two make the sums exact. */
+PARALLEL_TEST(clipping_is_logged_once_per_iteration) {
+  solver_case *c = *state;
+  static log_lines one, several;
+  weights out;
+  training t = {.solver = "base_lr: 0.03125 lr_policy: 'fixed' clip_gradients: 0.5",
+                .devices = 1,
+                .batch = BATCH * 2,
+                .all_samples = BATCH * 2,
+                .samples = {.integers = true}};
+  listen_to(&one, CREMA_LOG_INFO);
+  run(c, &t, &out);
+  stop_listening();
+  assert_int_equal(count_lines(&one, "Gradient clipping"), 3);
+  t.devices = 2;
+  t.batch = BATCH;
+  for (int way = 0; way < EXCHANGE_WAYS; ++way) {
+    t.way = exchange_ways[way];
+    listen_to(&several, CREMA_LOG_INFO);
+    run(c, &t, &out);
+    stop_listening();
+    assert_int_equal(count_lines(&several, "Gradient clipping"), 3);
+    const char *first = strstr(one.text, "Gradient clipping");
+    const size_t size = (size_t)(strchr(first, '\n') - first);
+    assert_memory_equal(first, strstr(several.text, "Gradient clipping"), size);
+  }
+}
+
 PARALLEL_TEST(s3_22_runs_are_the_same_bit_for_bit) {
   solver_case *c = *state;
   static const char *const texts[] = {
