@@ -39,22 +39,17 @@ static char *next_path(char **text) {
 static crema_status run_images(cr_calibration *c, crema_net *net, calibrate_flags *flags,
                                char *list) {
   int64_t count = 0;
-  crema_image_options image;
-  if (crema_net_input_count(net) != 1) {
-    return cr_fail(CREMA_E_ARGUMENT, "the net has %d inputs; -images needs one Input layer",
-                   crema_net_input_count(net));
-  }
-  CR_TRY(cli_image_flags_fit(&flags->image, flags->model, net, &image));
-  crema_blob *input = crema_net_input(net, 0);
-  crema_shape shape = *crema_blob_shape(input);
-  if (shape.axes > 0) shape.dim[0] = 1;
-  CR_TRY(crema_blob_reshape(input, &shape));
-  CR_TRY(crema_net_reshape(net));
+  crema_preprocessing *images = NULL;
+  CR_TRY(cli_image_flags_fit(&flags->image, flags->model, net, &images));
+  crema_status status = CREMA_OK;
   for (const char *path; count < flags->iterations && (path = next_path(&list)) != NULL; ++count) {
-    CR_TRY(crema_image_load(path, &image, input, 0));
-    CR_TRY(cr_calibration_run(c));
+    CR_TRY_GOTO(crema_preprocessing_load(images, path, crema_net_input(net, 0), 0), out);
+    CR_TRY_GOTO(cr_calibration_run(c), out);
   }
-  return count > 0 ? CREMA_OK : cr_fail(CREMA_E_ARGUMENT, "-images names no file");
+  if (count == 0) status = cr_fail(CREMA_E_ARGUMENT, "-images names no file");
+out:
+  crema_preprocessing_destroy(images);
+  return status;
 }
 
 static crema_status run(cr_calibration *c, crema_net *net, calibrate_flags *flags) {

@@ -8,8 +8,7 @@
 #include "core/buffer.h"
 #include "core/fail.h"
 #include "core/file.h"
-#include "crema/image.h"
-#include "crema/net.h"
+#include "crema/preprocessing.h"
 #include "device_flag.h"
 #include "image_flags.h"
 #include "net_flags.h"
@@ -23,15 +22,14 @@ typedef struct classify_options {
 
 typedef struct classifier {
   classify_options options;
-  crema_image_options image;
   crema_precision precision;
   crema_device *device; /* NULL: the CPU */
   cli_net opened;
-  crema_net *net;                   /* of `opened` */
-  cr_buffer model, weights, labels; /* paths of the bundled model */
-  cr_buffer names;                  /* the labels file */
-  char **name;
+  crema_net *net; /* of `opened` */
+  crema_preprocessing *images;
+  const char *const *name; /* the labels, of `images` */
   size_t count;
+  cr_buffer model, weights; /* paths of the bundled model */
 } classifier;
 
 /* ---- the bundled model --------------------------------------------------- */
@@ -73,36 +71,15 @@ static crema_status use_bundled(classifier *c) {
   CR_TRY_GOTO(find_bundled(&folder), out);
   CR_TRY_GOTO(cr_buffer_print(&c->model, "%s/deploy.prototxt", folder.data), out);
   CR_TRY_GOTO(cr_buffer_print(&c->weights, "%s/%s.caffemodel", folder.data, BUNDLED), out);
-  CR_TRY_GOTO(cr_buffer_print(&c->labels, "%s/labels.txt", folder.data), out);
   classify_options *o = &c->options;
   o->model = c->model.data;
   if (o->weights == NULL) o->weights = c->weights.data;
-  if (o->labels == NULL) o->labels = c->labels.data;
 out:
   cr_buffer_free(&folder);
   return status;
 }
 
 /* ---- setting up ---------------------------------------------------------- */
-
-static crema_status read_names(classifier *c) {
-  const char *path = c->options.labels;
-  if (path == NULL) return CREMA_OK;
-  CR_TRY(cr_file_read(path, &c->names));
-  CR_TRY(cr_buffer_make_text(&c->names, path));
-  size_t lines = 1;
-  for (size_t i = 0; i < c->names.size; ++i) lines += c->names.data[i] == '\n';
-  c->name = calloc(lines, sizeof *c->name);
-  if (c->name == NULL) return cr_fail_memory(lines * sizeof *c->name, "the labels");
-  for (char *line = c->names.data; line != NULL && *line != '\0';) {
-    char *next = strchr(line, '\n');
-    if (next != NULL) *next++ = '\0';
-    line[strcspn(line, "\r")] = '\0';
-    c->name[c->count++] = line;
-    line = next;
-  }
-  return CREMA_OK;
-}
 
 static crema_status open_net(classifier *c) {
   const classify_options *o = &c->options;
@@ -125,17 +102,10 @@ static crema_status open_net(classifier *c) {
 static crema_status load_net(classifier *c) {
   CR_TRY(open_net(c));
   c->net = c->opened.net;
-  if (crema_net_input_count(c->net) != 1 || crema_net_output_count(c->net) < 1) {
-    return cr_fail(
-        CREMA_E_ARGUMENT,
-        "%s: has %d inputs and %d outputs; classifying needs one Input layer and a result",
-        c->options.model, crema_net_input_count(c->net), crema_net_output_count(c->net));
-  }
-  crema_blob *input = crema_net_input(c->net, 0);
-  crema_shape shape = *crema_blob_shape(input);
-  if (shape.axes > 0) shape.dim[0] = 1;
-  CR_TRY(crema_blob_reshape(input, &shape));
-  return crema_net_reshape(c->net);
+  if (crema_net_input_count(c->net) == 1 && crema_net_output_count(c->net) >= 1) return CREMA_OK;
+  return cr_fail(CREMA_E_ARGUMENT,
+                 "%s: has %d inputs and %d outputs; classifying needs one Input layer and a result",
+                 c->options.model, crema_net_input_count(c->net), crema_net_output_count(c->net));
 }
 
 /* Whether a blob has one number for each class of one image. */
@@ -165,33 +135,15 @@ static crema_status check_output(const classifier *c) {
                  crema_shape_text(shape, text, sizeof text), advice_for(c->net));
 }
 
-/* Without -labels, takes the file labels.txt or labels in the net's folder, if there is one. */
-static crema_status find_labels(classifier *c) {
-  static const char *const names[] = {"labels.txt", "labels"};
-  const char *model = c->options.model, *slash = strrchr(model, '/');
-  const int folder = slash == NULL ? 0 : (int)(slash + 1 - model);
-  for (size_t i = 0; i < 2 && c->options.labels == NULL; ++i) {
-    cr_buffer_clear(&c->labels);
-    CR_TRY(cr_buffer_print(&c->labels, "%.*s%s", folder, model, names[i]));
-    if (cr_file_exists(c->labels.data)) c->options.labels = c->labels.data;
-  }
-  return CREMA_OK;
-}
-
 static crema_status set_up(classifier *c) {
   classify_options *o = &c->options;
   if (o->model == NULL) CR_TRY(use_bundled(c));
   CR_TRY(load_net(c));
-  CR_TRY(cli_image_flags_fit(&o->image, o->model, c->net, &c->image));
+  CR_TRY(cli_image_flags_fit(&o->image, o->model, c->net, &c->images));
   CR_TRY(check_output(c));
-  CR_TRY(find_labels(c));
-  CR_TRY(read_names(c));
-  const long long classes = (long long)crema_blob_count(crema_net_output(c->net, 0));
-  if (o->labels != NULL && (long long)c->count != classes) {
-    return cr_fail(CREMA_E_SHAPE, "%s: names %zu classes, the output '%s' of the net has %lld",
-                   o->labels, c->count, crema_net_output_name(c->net, 0), classes);
-  }
-  return CREMA_OK;
+  if (o->labels != NULL) CR_TRY(crema_preprocessing_set_labels(c->images, o->labels));
+  const int64_t classes = crema_blob_count(crema_net_output(c->net, 0));
+  return crema_preprocessing_labels(c->images, classes, &c->name, &c->count);
 }
 
 /* ---- running ------------------------------------------------------------- */
@@ -215,7 +167,7 @@ static crema_status print_best(const classifier *c, const float *score, size_t c
 
 static crema_status classify(const classifier *c, const char *path) {
   const float *score = NULL;
-  CR_TRY(crema_image_load(path, &c->image, crema_net_input(c->net, 0), 0));
+  CR_TRY(crema_preprocessing_load(c->images, path, crema_net_input(c->net, 0), 0));
   CR_TRY(crema_net_forward(c->net, NULL));
   crema_blob *output = crema_net_output(c->net, 0);
   CR_TRY(crema_blob_cpu_data(output, &score));
@@ -224,9 +176,7 @@ static crema_status classify(const classifier *c, const char *path) {
 }
 
 static void free_classifier(classifier *c) {
-  free(c->name);
-  cr_buffer_free(&c->names);
-  cr_buffer_free(&c->labels);
+  crema_preprocessing_destroy(c->images);
   cr_buffer_free(&c->weights);
   cr_buffer_free(&c->model);
   cli_net_close(&c->opened);
@@ -250,7 +200,8 @@ static bool check_flags(classify_options *o, const char *image) {
 static const char help_text[] =
     "Prints the likeliest classes of each image. Without -model it uses the SqueezeNet that comes\n"
     "with crema (1000 classes of ImageNet). The flags for pixels and -labels override the\n"
-    "transform_param of the network's Input layer and the file labels.txt or labels in its folder.\n"
+    "transform_param of the network's Input layer and the file labels.txt or labels in its "
+    "folder.\n"
     "The image is resized to -resize pixels per side and then cropped at its centre to the size\n"
     "of the network's input. Without -resize it is resized to that size at once.\n"
     "\n"

@@ -61,29 +61,52 @@ crema_status cli_image_flags_read(cli_image_flags *flags, crema_image_options *o
   return CREMA_OK;
 }
 
-crema_status cli_image_flags_fit(cli_image_flags *flags, const char *model, crema_net *net,
-                                 crema_image_options *out) {
-  crema_image_options own;
-  bool given = false;
-  CR_TRY(cli_image_flags_read(flags, &own));
-  CR_TRY(crema_net_image_options(net, 0, out, &given));
-  if (!given && own.mean_count == 0 && own.mean_file == NULL && flags->scale == 0) {
-    cr_log_warning(
-        "%s: the Input layer has no transform_param, so the values are a guess: pixels from 0 to "
-        "255 in the order blue, green, red (flags: -mean_value, -mean_file, -scale, -rgb)",
-        model);
+/* Replaces the options by those that the flags give. */
+static crema_status override(const cli_image_flags *flags, const crema_image_options *own,
+                             crema_preprocessing *p) {
+  crema_image_options options = *crema_preprocessing_options(p);
+  if (own->mean_count > 0 || own->mean_file != NULL) {
+    options.mean = own->mean;
+    options.mean_count = own->mean_count;
+    options.mean_file = own->mean_file;
   }
-  if (own.mean_count > 0 || own.mean_file != NULL) {
-    out->mean = own.mean;
-    out->mean_count = own.mean_count;
-    out->mean_file = own.mean_file;
-  }
-  if (flags->scale != 0) out->scale = own.scale;
+  if (flags->scale != 0) options.scale = own->scale;
   if (flags->resize >= 0) {
-    out->resize_height = own.resize_height;
-    out->resize_width = own.resize_width;
+    options.resize_height = own->resize_height;
+    options.resize_width = own->resize_width;
+    options.keep_aspect = false;
   }
-  out->exact_resize = own.exact_resize;
-  out->rgb = out->rgb || own.rgb;
-  return CREMA_OK;
+  options.exact_resize = own->exact_resize;
+  options.rgb = options.rgb || own->rgb;
+  return crema_preprocessing_set_options(p, &options);
+}
+
+/* Makes the batch of the only input 1. */
+static crema_status set_batch(const char *model, crema_net *net) {
+  if (crema_net_input_count(net) != 1) {
+    return cr_fail(CREMA_E_ARGUMENT, "%s: has %d inputs; images need one Input layer", model,
+                   crema_net_input_count(net));
+  }
+  crema_blob *input = crema_net_input(net, 0);
+  crema_shape shape = *crema_blob_shape(input);
+  if (shape.axes > 0) shape.dim[0] = 1;
+  CR_TRY(crema_blob_reshape(input, &shape));
+  return crema_net_reshape(net);
+}
+
+crema_status cli_image_flags_fit(cli_image_flags *flags, const char *model, crema_net *net,
+                                 crema_preprocessing **out) {
+  crema_image_options own;
+  crema_preprocessing *p = NULL;
+  CR_TRY(cli_image_flags_read(flags, &own));
+  CR_TRY(set_batch(model, net));
+  CR_TRY(crema_preprocessing_create(net, 0, &p));
+  const char *guess = crema_preprocessing_guess(p);
+  if (guess != NULL && own.mean_count == 0 && own.mean_file == NULL && flags->scale == 0) {
+    cr_log_warning("%s: %s (flags: -mean_value, -mean_file, -scale, -rgb)", model, guess);
+  }
+  const crema_status status = override(flags, &own, p);
+  if (status == CREMA_OK) *out = p;
+  else crema_preprocessing_destroy(p);
+  return status;
 }

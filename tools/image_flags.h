@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "cli.h"
-#include "crema/net.h"
+#include "crema/preprocessing.h"
 
 enum { CLI_MEAN_VALUES = 3, CLI_MAX_SIDE = 65500, CLI_IMAGE_FLAGS = 6 };
 
@@ -20,12 +20,12 @@ typedef struct cli_image_flags {
 /* Sets the defaults and writes the rows of the flags to `out`. */
 void cli_image_flags_list(cli_image_flags *flags, cli_flag out[CLI_IMAGE_FLAGS]);
 
-/* Sets the options to the preprocessing that the net's only input has, then to the flags that are
- * given. Warns if neither says how pixels become values. `model` is the net's file. `flags` and
- * `net` must live as long as `out` is used. Errors: as cli_image_flags_read and
- * crema_net_image_options. */
+/* The preprocessing of the only input of `net`. Flags that are given replace the net's options.
+ * Warns if neither says how pixels become values. `model` is the net's file. Makes the input's
+ * batch 1. Free with crema_preprocessing_destroy. Errors: CREMA_E_ARGUMENT for another number of
+ * inputs, as cli_image_flags_read and as crema_preprocessing_create. */
 crema_status cli_image_flags_fit(cli_image_flags *flags, const char *model, crema_net *net,
-                                 crema_image_options *out);
+                                 crema_preprocessing **out);
 
 /* The options that the flags give. `flags` must live as long as `out` is used. Errors:
  * CREMA_E_ARGUMENT, CREMA_E_RANGE. */

@@ -14,10 +14,12 @@ extern "C" {
 typedef struct crema_image_options {
   /* Size in pixels to resize to before the crop. 0: resize to the blob's size, without a crop. */
   int resize_height, resize_width;
+  /* True: keep the image's aspect ratio; the resized image just covers the size. */
+  bool keep_aspect;
   const float *mean; /* subtracted: one value, or one per channel (blue, green, red) */
   int mean_count;    /* the number of values in `mean`; 0: subtract nothing */
   /* Or a mean image (BlobProto); else NULL. It is subtracted pixel by pixel if it has the size
-   * before the crop, otherwise its mean colour is subtracted. */
+   * before the crop, otherwise (and with keep_aspect) its mean colour is subtracted. */
   const char *mean_file;
   float scale; /* factor, applied after the subtraction */
   /* True: decode the image at full size and then resize it. False: decode a JPEG that is at least
@@ -28,7 +30,7 @@ typedef struct crema_image_options {
   bool rgb;
 } crema_image_options;
 
-/* Sets the defaults: no resize size, no mean, scale 1, exact_resize and rgb false. */
+/* Sets the defaults: no resize size, no mean, scale 1, all else false. */
 CREMA_API void crema_image_options_init(crema_image_options *options);
 
 /* Reads the size of the image file `path` from its header: *height and *width in pixels. The

@@ -10,9 +10,12 @@
  *
  *   crema_model *model = NULL;
  *   crema_session *session = NULL;
+ *   crema_preprocessing *images = NULL;
+ *
  *   crema_model_load("deploy.prototxt", "net.caffemodel", NULL, &model);
  *   crema_session_create(model, NULL, &session);
- *   ... fill crema_session_input(session, 0) ...
+ *   crema_model_preprocessing(model, 0, &images);
+ *   crema_preprocessing_load(images, "cat.jpg", crema_session_input(session, 0), 0);
  *   crema_session_run(session);
  *   ... read crema_session_output(session, 0) ...
  *
@@ -23,7 +26,7 @@
 
 #include "crema/blob.h"
 #include "crema/device.h"
-#include "crema/image.h"
+#include "crema/preprocessing.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -95,6 +98,12 @@ CREMA_API void crema_model_destroy(crema_model *model);
 /* A report of the passes' changes, as lines of text. Owned by the model. */
 CREMA_API const char *crema_model_explain(const crema_model *model);
 
+/* The preprocessing of images for input `index`: the same as of the plain net
+ * (crema_preprocessing_create). It is part of the model, so all sessions use the same one, and it
+ * lives as long as the model and its sessions. Errors: as crema_preprocessing_create. */
+CREMA_API crema_status crema_model_preprocessing(crema_model *model, int index,
+                                                 crema_preprocessing **out) CREMA_MUST_USE;
+
 /* How a session runs. Initialise with crema_session_options_init. */
 typedef struct crema_session_options {
   crema_device *device; /* must be the same for all sessions of a model; NULL: the CPU */
@@ -124,12 +133,6 @@ CREMA_API const char *crema_session_input_name(const crema_session *session, int
 CREMA_API int crema_session_output_count(const crema_session *session);
 CREMA_API crema_blob *crema_session_output(crema_session *session, int index);
 CREMA_API const char *crema_session_output_name(const crema_session *session, int index);
-
-/* As crema_net_image_options, for input `index` of the session: sets *options and *given (may be
- * NULL). The options live as long as the session. Errors: the same. */
-CREMA_API crema_status crema_session_image_options(crema_session *session, int index,
-                                                   crema_image_options *options,
-                                                   bool *given) CREMA_MUST_USE;
 
 /* The blob of the net named `name`. *out stays owned by the session. If the passes removed the
  * blob, this recompiles the model so that it keeps the blob. The blob has its values after the next

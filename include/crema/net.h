@@ -4,7 +4,6 @@
 
 #include "crema/blob.h"
 #include "crema/device.h"
-#include "crema/image.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -199,14 +198,6 @@ CREMA_API const char *crema_net_input_name(const crema_net *net, int index);
 CREMA_API int crema_net_output_count(const crema_net *net);
 CREMA_API crema_blob *crema_net_output(crema_net *net, int index);
 CREMA_API const char *crema_net_output_name(const crema_net *net, int index);
-
-/* Sets *options to the preprocessing of images for input `index`. The transform_param of its Input
- * layer gives it: resize_param (height and width), mean_value or mean_file, scale and bgr2rgb.
- * Without a transform_param the options are the defaults, and *given (may be NULL) is false. The
- * options point into the net. Errors: CREMA_E_RANGE for an unknown input, CREMA_E_NO_MEMORY. */
-CREMA_API crema_status crema_net_image_options(crema_net *net, int index,
-                                               crema_image_options *options,
-                                               bool *given) CREMA_MUST_USE;
 
 /* Blobs by `name`, or by `index` in the order in which layers create them. Blobs and names stay
  * owned by the net. Errors: CREMA_E_UNKNOWN_NAME, which names the nearest name. */

@@ -64,12 +64,27 @@ static crema_status load_net(const crema_model *model, crema_net **out) {
   return status;
 }
 
-static crema_status compile(const crema_model *model, const cr_list *keep, cr_buffer *text,
+/* Images are optional, so a failure is kept for the program that asks for the preprocessing. */
+static crema_status make_images(crema_model *model, const crema_net *net) {
+  const int inputs = crema_net_input_count(net);
+  CR_TRY(CR_NEW(model->images, inputs + 1, "a model's preprocessing"));
+  model->inputs = inputs;
+  for (int i = 0; i < inputs; ++i) {
+    cr_model_images *images = &model->images[i];
+    images->status = crema_preprocessing_create(net, i, &images->preprocessing);
+    if (images->status == CREMA_E_NO_MEMORY) return images->status;
+    if (images->status != CREMA_OK) images->error = cr_error_keep();
+  }
+  return CREMA_OK;
+}
+
+static crema_status compile(crema_model *model, const cr_list *keep, cr_buffer *text,
                             cr_program **out) {
   crema_net *net = NULL;
   cr_graph graph = {0};
   crema_status status = CREMA_OK;
   CR_TRY_GOTO(load_net(model, &net), out);
+  if (model->images == NULL) CR_TRY_GOTO(make_images(model, net), out);
   CR_TRY_GOTO(cr_graph_make(&graph, net, (const char *const *)keep->item, keep->count, text), out);
   graph.precision = model->precision;
   graph.scales = &model->scales;
@@ -185,6 +200,18 @@ void crema_model_destroy(crema_model *model) {
   if (model != NULL) cr_model_release(model);
 }
 
+crema_status crema_model_preprocessing(crema_model *model, int index, crema_preprocessing **out) {
+  CR_REQUIRE(model);
+  CR_REQUIRE(out);
+  if (index < 0 || index >= model->inputs) {
+    return cr_fail(CREMA_E_RANGE, "input %d of a model with %d inputs", index, model->inputs);
+  }
+  const cr_model_images *images = &model->images[index];
+  if (images->status != CREMA_OK) return cr_error_again(images->status, images->error);
+  *out = images->preprocessing;
+  return CREMA_OK;
+}
+
 const char *crema_model_explain(const crema_model *model) {
   return model == NULL ? NULL : model->text.data;
 }
@@ -205,6 +232,11 @@ void cr_model_release(crema_model *model) {
     cr_log_debug("Plans of a compiled model: %llu made, %llu found",
                  (unsigned long long)counts.made, (unsigned long long)counts.found);
   }
+  for (int i = 0; i < model->inputs; ++i) {
+    crema_preprocessing_destroy(model->images[i].preprocessing);
+    free(model->images[i].error);
+  }
+  free(model->images);
   cr_program_destroy(model->program);
   cr_plan_cache_destroy(model->plans);
   cr_buffer_free(&model->text);

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "core/fail.h"
 #include "core/list.h"
 #include "crema/model.h"
 #include "infer/program.h"
@@ -13,6 +14,13 @@
 typedef struct cr_model_stamp {
   int64_t size, seconds, nanoseconds; /* the last two: when it was changed */
 } cr_model_stamp;
+
+/* The preprocessing of an input, or the failure to make it. */
+typedef struct cr_model_images {
+  crema_preprocessing *preprocessing;
+  crema_status status;
+  cr_error *error;
+} cr_model_images;
 
 struct crema_model {
   pthread_mutex_t lock; /* for all that changes */
@@ -32,6 +40,8 @@ struct crema_model {
   cr_program *program;  /* which has all of `keep` */
   cr_plan_cache *plans; /* of the ops of all sessions */
   cr_buffer text;       /* the lines of the passes the first time */
+  int inputs;
+  cr_model_images *images; /* one per input */
 };
 
 /* Adds or drops a reference to the model; dropping the last reference frees it. */

@@ -243,13 +243,6 @@ const char *crema_session_input_name(const crema_session *session, int index) {
   return session == NULL ? NULL : crema_net_input_name(session->net, index);
 }
 
-crema_status crema_session_image_options(crema_session *session, int index,
-                                         crema_image_options *options, bool *given) {
-  CR_REQUIRE(session);
-  CR_REQUIRE(options);
-  return crema_net_image_options(session->net, index, options, given);
-}
-
 int crema_session_output_count(const crema_session *session) {
   return session == NULL ? 0 : crema_net_output_count(session->net);
 }

@@ -48,7 +48,7 @@ same() {
 }
 
 classify plain
-grep -q "plain/deploy.prototxt: the Input layer has no transform_param, so the values are a guess" log ||
+grep -q "plain/deploy.prototxt: the Input layer 'data' has no transform_param, so the values are a guess" log ||
   fail "a guess without a word"
 cp scores guessed
 classify plain -mean_value 104,117,123 -scale 0.5 -resize 32

@@ -46,7 +46,7 @@ ROOMS = {
     "net/common": {"core", "proto", "memory", "layers/common"},
     "net/weights": {"core", "proto", *DEVICE, "memory", "layers/common", "net/common"},
     "net/checks": {"core", "proto", "memory", "layers/common", "net/common"},
-    "net": {"core", "proto", *DEVICE, "memory", "ops", "layers", "layers/common", "layers/data", *NET},
+    "net": {"core", "proto", *DEVICE, "memory", "ops", "data/augment", "layers", "layers/common", "layers/data", *NET},
     "infer": {"core", "proto", *DEVICE, "memory", "ops", "layers", "layers/common", *NET, "net"},
     "parallel": {"core", *DEVICE, "memory", "ops"},
     "solver": {"core", "proto", *DEVICE, "memory", "ops", "layers/common", *NET, "net", "parallel"},

@@ -29,7 +29,8 @@ static crema_devptr address;
 static crema_labeled_image image;
 static crema_image_options image_options;
 static int image_height, image_width;
-static bool has_options;
+static crema_pixels pixels;
+static const char *const *label;
 static crema_net_options net_options;
 static crema_save_options save_options;
 static crema_weights_options weights_options;
@@ -56,6 +57,7 @@ static size_t byte_count;
 static crema_solver *solver;
 static crema_syncedmem *memory;
 static crema_model *model;
+static crema_preprocessing *preprocessing;
 static crema_session *session;
 
 /* What a call makes when its NULL is allowed; freed after each. */
@@ -67,6 +69,7 @@ static crema_net *made_net;
 static crema_solver *made_solver;
 static crema_syncedmem *made_memory;
 static crema_model *made_model;
+static crema_preprocessing *found_preprocessing, *made_preprocessing;
 static crema_session *made_session;
 static crema_view *made_view;
 static void *made_bytes;
@@ -78,6 +81,8 @@ static crema_layer *layer;
 #define NET "layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: 1 } } }"
 
 static void free_made(void) {
+  crema_preprocessing_destroy(made_preprocessing);
+  made_preprocessing = NULL;
   crema_session_destroy(made_session);
   crema_model_destroy(made_model);
   made_session = NULL;
@@ -192,11 +197,20 @@ static int64_t is_empty_text(const char *result) {
     (A(0, NET), sizeof NET - 1, A(1, NULL), 0, A(2, &model_options), A(3, &made_model)))          \
   N(crema_model_destroy, (A(0, model)))                                                           \
   V(crema_model_explain, 0, (A(0, model)))                                                        \
+  S(crema_model_preprocessing, (A(0, model), 0, A(1, &found_preprocessing)))                      \
+  S(crema_preprocessing_create, (A(0, net), 0, A(1, &made_preprocessing)))                        \
+  N(crema_preprocessing_destroy, (A(0, preprocessing)))                                           \
+  V(crema_preprocessing_guess, 0, (A(0, preprocessing)))                                          \
+  V(crema_preprocessing_options, 0, (A(0, preprocessing)))                                        \
+  S(crema_preprocessing_set_options, (A(0, preprocessing), A(1, &image_options)))                 \
+  O(crema_preprocessing_set_labels, "path", (A(0, preprocessing), A(1, missing)))                 \
+  S(crema_preprocessing_labels, (A(0, preprocessing), 0, A(1, &label), A(2, &byte_count)))        \
+  S(crema_preprocessing_load, (A(0, preprocessing), A(1, missing), A(2, blob), 0))                \
+  S(crema_preprocessing_decode, (A(0, preprocessing), A(1, text), sizeof text, A(2, blob), 0))    \
+  S(crema_preprocessing_convert, (A(0, preprocessing), A(1, &pixels), A(2, blob), 0))             \
   N(crema_session_options_init, (A(0, &session_options)))                                         \
   O(crema_session_create, "options", (A(0, model), A(1, &session_options), A(2, &made_session)))  \
   N(crema_session_destroy, (A(0, session)))                                                       \
-  O(crema_session_image_options, "given",                                                         \
-    (A(0, session), 0, A(1, &image_options), A(2, &has_options)))                                 \
   V(crema_session_input_count, 0, (A(0, session)))                                                \
   V(crema_session_input, 0, (A(0, session), 0))                                                   \
   V(crema_session_input_name, 0, (A(0, session), 0))                                              \
@@ -266,7 +280,6 @@ static int64_t is_empty_text(const char *result) {
   V(crema_net_output, 0, (A(0, net), 0))                                                          \
   V(crema_net_output_name, 0, (A(0, net), 0))                                                     \
   S(crema_net_blob, (A(0, net), A(1, "x"), A(2, &found_blob)))                                    \
-  O(crema_net_image_options, "given", (A(0, net), 0, A(1, &image_options), A(2, &has_options)))   \
   V(crema_net_blob_count, 0, (A(0, net)))                                                         \
   V(crema_net_blob_name, 0, (A(0, net), 0))                                                       \
   V(crema_net_name, 0, (A(0, net)))                                                               \
@@ -487,6 +500,7 @@ static int make_objects(void **state) {
   ok(crema_net_load(net_path, NULL, &net));
   ok(crema_model_load(net_path, NULL, NULL, &model));
   ok(crema_session_create(model, NULL, &session));
+  ok(crema_preprocessing_create(net, 0, &preprocessing));
   ok(crema_solver_load(solver_path, NULL, &solver));
   ok(crema_syncedmem_create(cpu, sizeof values, &memory));
   return 0;
@@ -496,6 +510,7 @@ static int free_objects(void **state) {
   (void)state;
   crema_syncedmem_destroy(memory);
   crema_solver_destroy(solver);
+  crema_preprocessing_destroy(preprocessing);
   crema_session_destroy(session);
   crema_model_destroy(model);
   crema_net_destroy(net);

@@ -26,6 +26,7 @@ static crema_syncedmem *memory;
 static crema_net *net;
 static crema_solver *solver;
 static crema_model *model;
+static crema_preprocessing *preprocessing;
 static crema_session *session;
 /* What a call makes. */
 static crema_blob *made_blob;
@@ -35,6 +36,7 @@ static crema_syncedmem *made_memory;
 static crema_net *made_net;
 static crema_solver *made_solver;
 static crema_model *made_model;
+static crema_preprocessing *made_preprocessing, *found_preprocessing;
 static crema_session *made_session;
 static crema_view *made_view, *seen;
 static void *made_bytes;
@@ -61,8 +63,9 @@ static const uint8_t pixels[2];
 static const crema_labeled_image image = {.pixels = pixels, .channels = 1, .height = 1, .width = 2};
 static crema_image_options image_options;
 static int image_height, image_width;
-static crema_image_options made_options;
-static bool has_options;
+static const crema_pixels gray = {.values = pixels, .height = 1, .width = 2, .channels = 1};
+static const char *const *label;
+#define PNM "P5 2 2 255\n0123"
 static crema_net_options net_options;
 static crema_weights_options weights_options;
 static crema_solver_options solver_options;
@@ -77,15 +80,15 @@ static void *weights; /* of the net, in wire format */
 static char blob_text[CREMA_BLOB_TEXT];
 
 /* A split, a parameter that learns, and an input that can change its shape. */
-#define NET                                                                            \
-  "layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: 1 dim: 2 } } " \
-  "}\n"                                                                                \
-  "layer { name: 'm' type: 'MemoryData' top: 'y' top: 'label'\n"                       \
-  "  memory_data_param { batch_size: 1 channels: 1 height: 1 width: 2 } }\n"           \
-  "layer { name: 'p' type: 'Parameter' top: 'p' parameter_param { shape { dim: 3 } }"  \
-  " loss_weight: 1 }\n"                                                                \
-  "layer { name: 'a' type: 'Silence' bottom: 'x' bottom: 'p' }\n"                      \
-  "layer { name: 'b' type: 'Silence' bottom: 'x' bottom: 'p' }\n"                      \
+#define NET                                                                           \
+  "layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: 1 dim: 2 } }" \
+  " transform_param { mean_value: 1 mirror: true } }\n"                               \
+  "layer { name: 'm' type: 'MemoryData' top: 'y' top: 'label'\n"                      \
+  "  memory_data_param { batch_size: 1 channels: 1 height: 1 width: 2 } }\n"          \
+  "layer { name: 'p' type: 'Parameter' top: 'p' parameter_param { shape { dim: 3 } }" \
+  " loss_weight: 1 }\n"                                                               \
+  "layer { name: 'a' type: 'Silence' bottom: 'x' bottom: 'p' }\n"                     \
+  "layer { name: 'b' type: 'Silence' bottom: 'x' bottom: 'p' }\n"                     \
   "layer { name: 'own' type: 'NoMemoryTest' bottom: 'x' }\n"
 #define TRAINED                                                                       \
   "layer { name: 'p' type: 'Parameter' top: 'p' parameter_param { shape { dim: 3 } }" \
@@ -210,7 +213,7 @@ static void drop_line(void *user, crema_log_level level, const char *file, int l
 /* ---- the tables ---- */
 
 /* Functions that may fail, with the objects that each needs: b(lobs), v(alues in the first),
- * m(emory), c(ontexts), e(vent), n(et), o(ther net), s(olver),
+ * m(emory), c(ontexts), e(vent), n(et), p(reprocessing of its input), o(ther net), s(olver),
  * k (a model), i (and a session of it). */
 #define FALLIBLE(X)                                                                               \
   X(crema_blob_create, "", (&shape, &made_blob))                                                  \
@@ -273,8 +276,14 @@ static void drop_line(void *user, crema_log_level level, const char *file, int l
   X(crema_net_text, "n", (net, &made_text))                                                       \
   X(crema_net_forward, "n", (net, &loss))                                                         \
   X(crema_net_backward, "n", (net))                                                               \
-  X(crema_net_image_options, "n", (net, 0, &made_options, &has_options))                          \
-  X(crema_session_image_options, "ki", (session, 0, &made_options, &has_options))                 \
+  X(crema_preprocessing_create, "n", (net, 0, &made_preprocessing))                               \
+  X(crema_preprocessing_set_options, "np", (preprocessing, &image_options))                       \
+  X(crema_preprocessing_set_labels, "np", (preprocessing, path_of("net")))                        \
+  X(crema_preprocessing_labels, "np", (preprocessing, 0, &label, &byte_count))                    \
+  X(crema_preprocessing_load, "bnp", (preprocessing, path_of("a.jpg"), blob, 0))                  \
+  X(crema_preprocessing_decode, "bnp", (preprocessing, PNM, sizeof PNM - 1, blob, 0))             \
+  X(crema_preprocessing_convert, "bnp", (preprocessing, &gray, blob, 0))                          \
+  X(crema_model_preprocessing, "k", (model, 0, &found_preprocessing))                             \
   X(crema_net_blob, "n", (net, "x", &found))                                                      \
   X(crema_solver_load, "", (path_of("solver"), &solver_options, &made_solver))                    \
   X(crema_solver_load_weights, "s", (solver, path_of("trained")))                                 \
@@ -330,6 +339,9 @@ static void drop_line(void *user, crema_log_level level, const char *file, int l
   X(crema_log_set, (drop_line, NULL, CREMA_LOG_ERROR))                                         \
   X(crema_model_options_init, (&model_options))                                                \
   X(crema_model_explain, (model))                                                              \
+  X(crema_preprocessing_guess, (preprocessing))                                                \
+  X(crema_preprocessing_options, (preprocessing))                                              \
+  X(crema_preprocessing_destroy, (made_preprocessing))                                         \
   X(crema_session_options_init, (&session_options))                                            \
   X(crema_session_input_count, (session))                                                      \
   X(crema_session_input, (session, 0))                                                         \
@@ -508,6 +520,11 @@ static void make_objects(const char *objects) {
     ok(crema_net_load(path_of("net"), &net_options, &net));
     ok(crema_memory_data_set(net, "m", values, values, 2));
   }
+  if (needs(objects, 'p')) {
+    ok(crema_preprocessing_create(net, 0, &preprocessing));
+    ok(crema_preprocessing_set_options(preprocessing, &image_options));
+    ok(crema_preprocessing_set_labels(preprocessing, path_of("solver")));
+  }
   if (needs(objects, 'k')) ok(crema_model_load(path_of("model"), NULL, &model_options, &model));
   if (needs(objects, 'i')) ok(crema_session_create(model, &session_options, &session));
   if (needs(objects, 'o')) ok(crema_net_load(path_of("net"), &net_options, &other));
@@ -521,6 +538,7 @@ static void make_objects(const char *objects) {
   } while (0)
 
 static void free_made(void) {
+  FREE(crema_preprocessing_destroy, made_preprocessing);
   FREE(crema_session_destroy, made_session);
   FREE(crema_model_destroy, made_model);
   FREE(crema_blob_destroy, made_blob);
@@ -536,6 +554,7 @@ static void free_made(void) {
 
 static void free_objects(void) {
   free_made();
+  FREE(crema_preprocessing_destroy, preprocessing);
   FREE(crema_session_destroy, session);
   FREE(crema_model_destroy, model);
   FREE(crema_solver_destroy, solver);
@@ -641,7 +660,7 @@ TEST(each_allocation_fails) {
 }
 
 TEST(others_allocate_nothing) {
-  make_objects("bmcenski");
+  make_objects("bmcenpski");
   ok(crema_event_set_finished(event, "text"));
   ok(crema_blob_create(&shape, &made_blob));
   ok(crema_context_create(sim, 1, &made_context));
@@ -651,6 +670,7 @@ TEST(others_allocate_nothing) {
   ok(crema_solver_load(path_of("solver"), &solver_options, &made_solver));
   ok(crema_model_load(path_of("model"), NULL, &model_options, &made_model));
   ok(crema_session_create(made_model, &session_options, &made_session));
+  ok(crema_preprocessing_create(net, 0, &made_preprocessing));
   ok(crema_blob_view_data(blob, &seen));
   for (int i = 0; i < SAFE_ROWS; ++i) {
     no_memory_arm(LONG_MAX);
@@ -668,6 +688,7 @@ TEST(others_allocate_nothing) {
   made_solver = NULL;
   made_model = NULL;
   made_session = NULL;
+  made_preprocessing = NULL;
   FREE(crema_view_release, seen);
   free_objects();
 }

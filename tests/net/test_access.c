@@ -46,37 +46,6 @@ TEST(graph_by_index) {
 }
 
 /* Built again without the stages, the level and the layers that they have left out. */
-TEST(preprocessing_of_an_input) {
-  crema_image_options options;
-  bool given = true;
-  crema_net *net = build(TWO_LAYERS, CREMA_TEST);
-  ok(crema_net_image_options(net, 0, &options, &given));
-  assert_false(given);
-  assert_true(options.scale == 1 && options.mean_count == 0 && options.mean_file == NULL);
-  assert_fails(crema_net_image_options(net, 1, &options, NULL), CREMA_E_RANGE, "input 1 of a net");
-  crema_net_destroy(net);
-  net = build(
-      "layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: 1 dim: 3 dim: 4 dim: 4 "
-      "} } transform_param { scale: 0.5 mean_value: 1 mean_value: 2 mean_value: 3 bgr2rgb: true "
-      "resize_param { height: 5 width: 6 } } }",
-      CREMA_TEST);
-  ok(crema_net_image_options(net, 0, &options, &given));
-  assert_true(given && options.rgb && options.scale == 0.5F && options.mean_count == 3);
-  assert_true(options.mean[2] == 3);
-  assert_true(options.resize_height == 5 && options.resize_width == 6);
-  crema_net_destroy(net);
-  /* A relative mean_file is in the net's folder. */
-  write_text("mean", "");
-  write_text("net",
-             "layer { name: 'in' type: 'Input' top: 'x' transform_param { mean_file: 'mean' } }");
-  ok(crema_net_load(path_of("net"), NULL, &net));
-  ok(crema_net_image_options(net, 0, &options, &given));
-  assert_string_equal(options.mean_file, path_of("mean"));
-  remove(path_of("mean"));
-  remove(path_of("net"));
-  crema_net_destroy(net);
-}
-
 TEST(text_of_a_net_gives_the_same_net) {
   static const char *const stages[] = {"deploy"};
   crema_net_options options = phase_options(CREMA_TEST);

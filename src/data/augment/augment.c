@@ -195,7 +195,7 @@ crema_status cr_augment_extent(const cr_augment *augment, uint64_t key, uint64_t
     if (draw_rand_resize(augment, key, sample, now, next)) memcpy(now, next, sizeof now);
     cr_random random = cr_random_begin(key, sample, CR_STAGE_RESIZE);
     if (draw_resize(augment, &random)) {
-      CR_TRY(cr_resize_extent(augment->param->resize_param, now, next));
+      cr_resize_extent(augment->param->resize_param, now, next);
       memcpy(now, next, sizeof now);
     }
   }

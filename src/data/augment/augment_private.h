@@ -78,8 +78,7 @@ crema_status cr_equalize_tiles(uint8_t *values, int stride, int height, int widt
 
 crema_status cr_resize_check(const Caffe__ResizeParameter *param) CREMA_MUST_USE;
 /* Height and width after resizing and padding an image of height in[0] and width in[1]. */
-crema_status cr_resize_extent(const Caffe__ResizeParameter *param, const int in[2],
-                              int out[2]) CREMA_MUST_USE;
+void cr_resize_extent(const Caffe__ResizeParameter *param, const int in[2], int out[2]);
 /* Resizes and pads `in` into `out`, another image. */
 crema_status cr_resize(const Caffe__ResizeParameter *param, cr_random *random, const cr_image *in,
                        cr_image *out) CREMA_MUST_USE;

@@ -208,13 +208,12 @@ static void inner_extent(const Caffe__ResizeParameter *param, const int in[2], i
   if (out[1] < 1) out[1] = 1;
 }
 
-crema_status cr_resize_extent(const Caffe__ResizeParameter *param, const int in[2], int out[2]) {
+void cr_resize_extent(const Caffe__ResizeParameter *param, const int in[2], int out[2]) {
   inner_extent(param, in, out);
   if (param->resize_mode == POLICY(FIT_LARGE_SIZE_AND_PAD)) {
     out[0] = (int)param->height;
     out[1] = (int)param->width;
   }
-  return CREMA_OK;
 }
 
 /* Puts `in` into the middle of `out`, whose extents are set. */

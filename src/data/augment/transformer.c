@@ -8,7 +8,6 @@
 #include "core/file.h"
 #include "core/rng.h"
 #include "data/augment/augment.h"
-#include "data/augment/mean.h"
 #include "data/augment/transform_rows.h"
 
 struct cr_transformer {
@@ -20,6 +19,7 @@ struct cr_transformer {
   int mean_values; /* 0, 1 or one for each channel */
   float *mean_value;
   cr_mean mean; /* values NULL: none */
+  bool borrows_mean;
   char *mean_path;
   cr_augment *augment; /* NULL: none */
 };
@@ -93,11 +93,19 @@ crema_status cr_transformer_create(const Caffe__TransformationParameter *param, 
   return CREMA_OK;
 }
 
+crema_status cr_transformer_borrow_mean(cr_transformer *t, const cr_mean *mean, const char *path) {
+  t->mean_path = strdup(path);
+  if (t->mean_path == NULL) return cr_fail_memory(strlen(path) + 1, "a path");
+  t->mean = *mean;
+  t->borrows_mean = true;
+  return CREMA_OK;
+}
+
 void cr_transformer_destroy(cr_transformer *transformer) {
   if (transformer == NULL) return;
   cr_augment_destroy(transformer->augment);
   free(transformer->mean_path);
-  cr_mean_free(&transformer->mean);
+  if (!transformer->borrows_mean) cr_mean_free(&transformer->mean);
   free(transformer->mean_value);
   free(transformer);
 }

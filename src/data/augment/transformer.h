@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "crema/types.h"
+#include "data/augment/mean.h"
 #include "data/image/image.h"
 #include "proto/proto.h"
 
@@ -42,6 +43,10 @@ static inline cr_pixels cr_image_pixels(const cr_image *image) {
 crema_status cr_transformer_create(const Caffe__TransformationParameter *param, Caffe__Phase phase,
                                    uint64_t key, const char *net_path,
                                    cr_transformer **out) CREMA_MUST_USE;
+/* Subtracts the mean image `mean`, which the file `path` holds. `mean` must live as long as the
+ * transformer, which has no mean yet. Errors: CREMA_E_NO_MEMORY. */
+crema_status cr_transformer_borrow_mean(cr_transformer *transformer, const cr_mean *mean,
+                                        const char *path) CREMA_MUST_USE;
 /* Accepts NULL. */
 void cr_transformer_destroy(cr_transformer *transformer);
 

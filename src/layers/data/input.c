@@ -3,7 +3,7 @@
  * Formula: none: the caller writes the values; at first they are 0.
  * Shapes: no bottom -> tops of the given shapes: one for all, or one per top.
  * Fields: input_param, transform_param.
- * Caffe: the same. transform_param has no effect on the layer: crema_net_image_options gives it to
+ * Caffe: the same. transform_param has no effect on the layer: crema_preprocessing_create gives it to
  * programs that load images.
  * Example:
  *   layer { name: "input" type: "Input" top: "x" input_param { shape { dim: 1 dim: 3 } } } */
