@@ -59,10 +59,7 @@ foreach(object ${cuda_object})
 endforeach()
 
 file(GLOB cuda_sources CONFIGURE_DEPENDS ${cuda_dir}/*.c)
-# What needs nothing else of the library is part of the plug-in, too.
-list(APPEND cuda_sources ${PROJECT_SOURCE_DIR}/src/core/types.c
-  ${PROJECT_SOURCE_DIR}/src/device/backend/op_check.c
-  ${PROJECT_SOURCE_DIR}/src/device/backend/op_desc.c)
+list(APPEND cuda_sources ${gpu_sources})
 set(cuda_includes ${CREMA_CUDA_INCLUDE})
 set(cuda_definitions)
 if(cudnn_major EQUAL 9)

@@ -11,9 +11,9 @@
 #include "core/log.h"
 #include "core/signals.h"
 #include "device/backend/current.h"
-#include "device/cuda_plugin.h"
 #include "device/device.h"
 #include "device/memory/pool.h"
+#include "device/plugin.h"
 
 enum { BACKENDS = 3, PEER_GROUP = 8 };
 
@@ -79,9 +79,9 @@ crema_status cr_backend_find(crema_device_type type, const cr_backend **out) {
 }
 
 crema_status cr_backend_load(crema_device_type type, const cr_backend **out) {
-  if (type == CREMA_DEVICE_CUDA && find_backend(type) == NULL) {
+  if (cr_plugin_has(type) && find_backend(type) == NULL) {
     const cr_backend *backend = NULL;
-    CR_TRY(cr_cuda_plugin_load(&backend));
+    CR_TRY(cr_plugin_load(type, &backend));
     CR_TRY(cr_backend_register(backend));
   }
   return cr_backend_find(type, out);

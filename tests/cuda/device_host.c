@@ -1,12 +1,12 @@
 /* The CUDA rows without a GPU: their table over host memory. */
 #include <stddef.h>
 
-#include "device/cuda/rows.h"
+#include "device/gpu/rows.h"
 #include "device/registry.h"
 #include "device_under_test.h"
 
 #define ENTRY(name) &cr_##name.kernel,
-static const cr_kernel *const rows[] = {CR_CUDA_ROWS(ENTRY) NULL};
+static const cr_kernel *const rows[] = {CR_GPU_ROWS(ENTRY) NULL};
 
 crema_context *test_device_context(void) {
   static cr_backend backend;
@@ -23,5 +23,5 @@ crema_context *test_device_context(void) {
 }
 
 crema_status test_device_finish(crema_context *context) {
-  return cr_cuda_fault_take(cr_cuda_fault_of(context));
+  return cr_gpu_fault_take(cr_gpu_fault_of(context));
 }

@@ -3,12 +3,12 @@
 #include <stddef.h>
 
 #include "core/fail.h"
-#include "device/cuda/rows.h"
+#include "device/gpu/rows.h"
 #include "device_under_test.h"
 #include "simulation.h"
 
 #define ENTRY(name) &cr_##name.kernel,
-static const cr_kernel *const rows[] = {CR_CUDA_ROWS(ENTRY) NULL};
+static const cr_kernel *const rows[] = {CR_GPU_ROWS(ENTRY) NULL};
 
 crema_context *test_device_context(void) {
   static crema_context *context;
@@ -31,7 +31,7 @@ crema_context *test_device_context(void) {
 crema_status test_device_finish(crema_context *context) {
   char text[256];
   CR_TRY(crema_context_finish(context));
-  CR_TRY(cr_cuda_fault_take(cr_cuda_fault_of(context)));
+  CR_TRY(cr_gpu_fault_take(cr_gpu_fault_of(context)));
   if (cr_sim_races(text, sizeof text) == 0) return CREMA_OK;
   return cr_fail(CREMA_E_INTERNAL, "race: %s", text);
 }

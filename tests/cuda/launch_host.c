@@ -1,13 +1,13 @@
-/* The calls of device/cuda/launch.h on the host: every device function runs as C, element by
+/* The calls of device/gpu/launch.h on the host: every device function runs as C, element by
  * element; thread blocks are threads that meet at a barrier, so that a lane that forgets to wait
  * for the others is seen (by the thread sanitizer above all). */
-#include "device/cuda/launch.h"
+#include "device/gpu/launch.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "core/fail.h"
-#include "device/cuda/kernels/values.h"
+#include "device/gpu/kernels/values.h"
 #include "functions_host.h"
 
 enum { LANES = 3 };
@@ -76,13 +76,13 @@ static crema_status run_thread_block(host_thread_block function, const void *arg
   return CREMA_OK;
 }
 
-crema_status cr_cuda_enter(const crema_device *device, int *before) {
+crema_status cr_gpu_enter(const crema_device *device, int *before) {
   (void)device;
   *before = -1;
   return CREMA_OK;
 }
 
-void cr_cuda_leave(int before) {
+void cr_gpu_leave(int before) {
   (void)before;
 }
 
@@ -91,28 +91,25 @@ static const host_function *find(int function) {
                               : &host_functions_common[function - CR_COMMON];
 }
 
-crema_status cr_cuda_thread_blocks(crema_context *context, int function, const void *args,
-                                   int64_t segments, int64_t length) {
+crema_status cr_gpu_start(crema_context *context, const cr_gpu_launch *launch) {
   (void)context;
-  const host_function *f = find(function);
-  if (f->thread_block == NULL)
-    return cr_fail(CREMA_E_INTERNAL, "device function %d has no thread block", function);
-  return run_thread_block(f->thread_block, args, segments, length <= 1 ? 1 : LANES);
-}
-
-crema_status cr_cuda_each(crema_context *context, int function, const void *args, int64_t count) {
-  (void)context;
-  const host_function *f = find(function);
-  if (f->each == NULL)
-    return cr_fail(CREMA_E_INTERNAL, "device function %d has a thread block", function);
-  for (int64_t i = 0; i < count; ++i) f->each(args, i);
+  const host_function *f = find(launch->function);
+  if ((f->thread_block != NULL) != (launch->lanes > 0)) {
+    return cr_fail(CREMA_E_INTERNAL, "%s %s a thread block", cr_gpu_function_name(launch->function),
+                   launch->lanes > 0 ? "has no" : "has");
+  }
+  if (launch->lanes > 0) {
+    return run_thread_block(f->thread_block, launch->args, launch->count,
+                            launch->lanes == 1 ? 1 : LANES);
+  }
+  for (int64_t i = 0; i < launch->count; ++i) f->each(launch->args, i);
   return CREMA_OK;
 }
 
 /* One for all contexts: rows run on threads of a simulated device, and another one waits. */
-cr_cuda_fault *cr_cuda_fault_of(crema_context *context) {
+cr_gpu_fault *cr_gpu_fault_of(crema_context *context) {
   (void)context;
-  static cr_cuda_fault fault;
+  static cr_gpu_fault fault;
   return &fault;
 }
 

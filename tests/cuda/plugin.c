@@ -8,7 +8,7 @@
 
 #include "check.h"
 #include "core/fail.h"
-#include "device/cuda/plugin.h"
+#include "device/gpu/plugin.h"
 #include "ops/cpu_only.h"
 #include "ops/op.h"
 
@@ -16,34 +16,34 @@ static void log_text(crema_log_level level, const char *file, int line, const ch
   (void)level, (void)file, (void)line, (void)text;
 }
 
-static const cr_cuda_services services = {
+static const cr_gpu_services services = {
     .fail_text = cr_fail_text, .error_text = crema_error_text, .log_text = log_text};
 
-static cr_cuda_entry *entry_of_plugin(void) {
+static cr_gpu_entry *entry_of_plugin(void) {
   void *library = dlopen(CREMA_PLUGIN, RTLD_NOW | RTLD_LOCAL);
   if (library == NULL) fail_msg("%s", dlerror());
-  void *symbol = dlsym(library, "crema_cuda_backend");
-  cr_cuda_entry *entry = NULL;
+  void *symbol = dlsym(library, "crema_gpu_backend");
+  cr_gpu_entry *entry = NULL;
   memcpy(&entry, &symbol, sizeof entry);
   assert_non_null(entry);
   return entry;
 }
 
 /* Each number of the interface that the two sides compare. */
-#define SIZE(name) offsetof(cr_cuda_abi, name##_bytes)
+#define SIZE(name) offsetof(cr_gpu_abi, name##_bytes)
 static const size_t sizes[] = {SIZE(backend),    SIZE(context),   SIZE(device), SIZE(kernel),
                                SIZE(plan),       SIZE(desc),      SIZE(arg),    SIZE(scalars),
                                SIZE(call),       SIZE(algorithm), SIZE(info),   SIZE(services),
                                SIZE(collectives)};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 /* A struct that is added to the comparison is added here. */
-_Static_assert(sizeof(cr_cuda_abi) == (SIZES + 2) * sizeof(size_t), "all but version and ops");
+_Static_assert(sizeof(cr_gpu_abi) == (SIZES + 2) * sizeof(size_t), "all but version and ops");
 
 TEST(a_foreign_abi_is_refused) {
-  const cr_cuda_abi own = CR_CUDA_ABI_HERE;
-  cr_cuda_entry *entry = entry_of_plugin();
+  const cr_gpu_abi own = CR_GPU_ABI_HERE;
+  cr_gpu_entry *entry = entry_of_plugin();
   for (int field = 0; field < SIZES + 2; ++field) {
-    cr_cuda_abi other = own;
+    cr_gpu_abi other = own;
     if (field < SIZES) *(size_t *)((char *)&other + sizes[field]) += 8;
     else if (field == SIZES) ++other.version;
     else ++other.ops;
@@ -55,7 +55,7 @@ TEST(a_foreign_abi_is_refused) {
 }
 
 TEST(the_table_is_complete) {
-  const cr_cuda_abi own = CR_CUDA_ABI_HERE;
+  const cr_gpu_abi own = CR_GPU_ABI_HERE;
   const cr_backend *b = entry_of_plugin()(&own, &services);
   assert_int_equal(b->type, CREMA_DEVICE_CUDA);
   assert_string_equal(b->name, "cuda");

@@ -2,7 +2,7 @@
 #ifndef CR_TESTS_CUDA_STORED_H
 #define CR_TESTS_CUDA_STORED_H
 
-#include "device/cuda/kernels/device_functions.h"
+#include "device/gpu/kernels/device_functions.h"
 
 #define CR_EACH(name, args)
 #define CR_THREAD_BLOCK(name, args)
@@ -10,7 +10,7 @@
   static inline void cr_##name##_stored(const void *block, int64_t i) {  \
     cr_put(((const args *)block)->out, i, cr_##name##_device(block, i)); \
   }
-#include "device/cuda/kernels/device_functions.inc"
+#include "device/gpu/kernels/device_functions.inc"
 #undef CR_EACH
 #undef CR_THREAD_BLOCK
 #undef CR_VALUE

@@ -21,7 +21,7 @@ def read_by(text):
     """The variables that a source reads: literal arguments, and the string constants of wrappers."""
     found = re.findall(r'(?:getenv|number_in_environment)\("(\w+)"\)', text)
     found += re.findall(r'environ\.get\("(\w+)"', text)
-    found += re.findall(r'cr_module_open\(\w+, "(\w+)"', text)
+    found += re.findall(r'(?:cr_module_open\(\w+, |cr_library_open\(|\.variable = )"(\w+)"', text)
     for macro in re.findall(r"getenv\(([A-Z_]+)\)", text):
         found += re.findall(rf'#define {macro} "(\w+)"', text)
     return set(found)

@@ -7,7 +7,7 @@
 
 #include "device/cpu/kernels/fast_rows.h"
 #include "device/cpu/kernels/plain_rows.h"
-#include "device/cuda/kernels/unary.h"
+#include "device/gpu/kernels/unary.h"
 #include "run_ref.h"
 
 static const cr_op_params no_params = {.index = 0};

@@ -10,9 +10,9 @@
 #include "core/fail.h"
 #include "core/log.h"
 #include "device/cuda/cudnn_graph.h"
-#include "device/cuda/kernels/channel.h"
-#include "device/cuda/kernels/device_functions.h"
-#include "device/cuda/rows.h"
+#include "device/gpu/kernels/channel.h"
+#include "device/gpu/kernels/device_functions.h"
+#include "device/gpu/rows.h"
 #include "device/memory/scratchpad.h"
 
 /* The largest scratchpad of an engine: a larger one would not be worth its memory. Below the second
@@ -97,7 +97,7 @@ static crema_status choose(const cudnn_conv_state *s, crema_context *context, cr
     table[i] = (cr_algorithm){
         .id = i,
         .seconds = i,
-        .bytes = cr_cuda_rounded(found->list[i].bytes) + s->made_bytes + s->bias_bytes};
+        .bytes = cr_gpu_rounded(found->list[i].bytes) + s->made_bytes + s->bias_bytes};
   }
   const crema_status status = cr_context_choose(context, table, found->count, &best);
   if (status == CREMA_OK) *out = found->list[best];
@@ -119,9 +119,9 @@ static crema_status choose_wide(cudnn_conv_state *s, crema_context *context, cud
 static crema_status choose_narrow(cudnn_conv_state *s, crema_context *context,
                                   cudnnHandle_t handle) {
   cr_cudnn_wish wish = {.alignment = (int64_t)crema_dtype_size(s->conv.type),
-                        .limit = cr_cuda_rounded(s->wide.bytes),
+                        .limit = cr_gpu_rounded(s->wide.bytes),
                         .enough = 1,
-                        .little = cr_cuda_rounded(s->wide.bytes)};
+                        .little = cr_gpu_rounded(s->wide.bytes)};
   cr_cudnn_plans found;
   CR_TRY(cr_cudnn_find_plans(s->dnn, handle, &s->conv, &wish, &found));
   if (found.count == 0) {
@@ -153,7 +153,7 @@ static crema_status choose_both(cudnn_conv_state *s, crema_context *context, cud
   CR_TRY(choose_wide(s, context, handle));
   const crema_status status = choose_narrow(s, context, handle);
   if (status == CREMA_E_NO_MEMORY || status == CREMA_E_CLOSED) return status;
-  s->dnn_bytes = cr_cuda_rounded(s->wide.bytes > s->narrow.bytes ? s->wide.bytes : s->narrow.bytes);
+  s->dnn_bytes = cr_gpu_rounded(s->wide.bytes > s->narrow.bytes ? s->wide.bytes : s->narrow.bytes);
   log_choice(s);
   return CREMA_OK;
 }
@@ -174,7 +174,7 @@ static void conv_destroy(cr_plan *plan) {
 static crema_status check_sizes(const cr_plan *plan, const crema_shape *in, int weights,
                                 const crema_shape *out, cr_hd_slide *slide) {
   const cr_conv_params *params = &plan->desc->u.conv;
-  CR_TRY(cr_cuda_slide(&params->window, in, out, false, slide));
+  CR_TRY(cr_gpu_slide(&params->window, in, out, false, slide));
   if (params->window.axes < 1 || params->window.axes > CR_CUDNN_SPATIAL) {
     return cr_fail(CREMA_E_UNSUPPORTED, "cuDNN: %d spatial axes", params->window.axes);
   }
@@ -217,17 +217,17 @@ static void leave_points(cudnn_conv_state *s) {
     c->stride[a - 2] = 1;
   }
   for (int a = 0; a < c->axes; ++a) values *= c->x[a];
-  s->made_bytes = cr_cuda_rounded((size_t)values * crema_dtype_size(c->type));
+  s->made_bytes = cr_gpu_rounded((size_t)values * crema_dtype_size(c->type));
   s->spreads = true;
 }
 
 static crema_status make_state(cudnn_conv_state *s, crema_context *context) {
   cudnnHandle_t handle = NULL;
   int before = -1;
-  CR_TRY(cr_cuda_enter(context->device, &before));
+  CR_TRY(cr_gpu_enter(context->device, &before));
   crema_status status = cr_cuda_dnn_handle(context, &handle);
   if (status == CREMA_OK) status = choose_both(s, context, handle);
-  cr_cuda_leave(before);
+  cr_gpu_leave(before);
   return status;
 }
 
@@ -259,11 +259,11 @@ static crema_status conv_plan(cr_plan *plan) {
   if (pass == CR_CUDNN_DATA && looks_at_single_points(&slide)) leave_points(state);
   state->bias = cr_op_split(plan->desc, dst, 1);
   if (pass == CR_CUDNN_WEIGHTS) {
-    state->made_bytes = cr_cuda_rounded((size_t)cr_op_arg_count(plan->desc, weights) *
-                                        crema_dtype_size(arg[weights].type));
-    state->bias_bytes = cr_cuda_channel_scratchpad(state->bias);
+    state->made_bytes = cr_gpu_rounded((size_t)cr_op_arg_count(plan->desc, weights) *
+                                       crema_dtype_size(arg[weights].type));
+    state->bias_bytes = cr_gpu_channel_scratchpad(state->bias);
   }
-  if (pass == CR_CUDNN_FORWARD) state->bias_bytes = cr_cuda_posts_bytes(plan->desc);
+  if (pass == CR_CUDNN_FORWARD) state->bias_bytes = cr_gpu_posts_bytes(plan->desc);
   const crema_status status = make_state(state, plan->context);
   if (status != CREMA_OK) {
     destroy_state(state);
@@ -287,7 +287,7 @@ static crema_status convolve(const cr_call *call, const void *x, const void *w, 
   CR_TRY(cr_cuda_dnn_handle(call->context, &handle));
   pthread_mutex_lock(&s->lock);
   const cudnnStatus_t status =
-      cr_cudnn_run_plan(s->dnn, handle, plan, x, w, y, cr_cuda_scratchpad(call, 0));
+      cr_cudnn_run_plan(s->dnn, handle, plan, x, w, y, cr_gpu_scratchpad(call, 0));
   pthread_mutex_unlock(&s->lock);
   return cr_cudnn_check(s->dnn, status, what);
 }
@@ -295,55 +295,54 @@ static crema_status convolve(const cr_call *call, const void *x, const void *w, 
 /* src, weights, bias, dst. */
 static crema_status conv_fwd(const cr_call *call) {
   const cudnn_conv_state *s = call->plan->state;
-  CR_TRY(cr_cuda_posts_begin(call, s->dnn_bytes));
-  CR_TRY(convolve(call, cr_cuda_f32(call, 0), cr_cuda_f32(call, 1), cr_cuda_f32(call, 3),
-                  "convolution"));
-  return cr_cuda_posts(call, s->dnn_bytes, false, s->bias.channels, s->bias.inner);
+  CR_TRY(cr_gpu_posts_begin(call, s->dnn_bytes));
+  CR_TRY(
+      convolve(call, cr_gpu_f32(call, 0), cr_gpu_f32(call, 1), cr_gpu_f32(call, 3), "convolution"));
+  return cr_gpu_posts(call, s->dnn_bytes, false, s->bias.channels, s->bias.inner);
 }
 
 /* diff_dst, weights, diff_src. */
 static crema_status conv_bwd_data(const cr_call *call) {
   const cudnn_conv_state *s = call->plan->state;
-  void *made = s->spreads ? cr_cuda_scratchpad(call, s->dnn_bytes) : cr_cuda_f32(call, 2);
-  CR_TRY(convolve(call, made, cr_cuda_f32(call, 1), cr_cuda_f32(call, 0),
+  void *made = s->spreads ? cr_gpu_scratchpad(call, s->dnn_bytes) : cr_gpu_f32(call, 2);
+  CR_TRY(convolve(call, made, cr_gpu_f32(call, 1), cr_gpu_f32(call, 0),
                   "gradient of a convolution's source"));
   if (!s->spreads) return CREMA_OK;
-  const cr_hd_values out = cr_cuda_values(call, 2);
+  const cr_hd_values out = cr_gpu_values(call, 2);
   const cr_spread_args args = {
       .from = {.at = made, .type = out.type}, .out = out, .slide = s->slide};
-  return cr_cuda_each_of(call, 2, CR_DEVICE_FUNCTION_spread, &args);
+  return cr_gpu_each_of(call, 2, CR_DEVICE_FUNCTION_spread, &args);
 }
 
 /* src, diff_dst, diff_weights, diff_bias. */
 static crema_status conv_bwd_weights(const cr_call *call) {
   const cudnn_conv_state *s = call->plan->state;
   const bool add = call->accumulate[2];
-  void *made = add ? cr_cuda_scratchpad(call, s->dnn_bytes) : cr_cuda_f32(call, 2);
-  CR_TRY(convolve(call, cr_cuda_f32(call, 0), made, cr_cuda_f32(call, 1),
+  void *made = add ? cr_gpu_scratchpad(call, s->dnn_bytes) : cr_gpu_f32(call, 2);
+  CR_TRY(convolve(call, cr_gpu_f32(call, 0), made, cr_gpu_f32(call, 1),
                   "gradient of a convolution's weights"));
   if (add) {
     /* A plan cannot add: the gradient is made in the scratchpad and added from there. */
-    const cr_hd_values to = cr_cuda_values(call, 2);
+    const cr_hd_values to = cr_gpu_values(call, 2);
     const cr_axpby_args args = {
         .x = {.at = made, .type = to.type}, .out = to, .alpha = 1, .beta = 1};
-    CR_TRY(cr_cuda_each_of(call, 2, CR_DEVICE_FUNCTION_axpby, &args));
+    CR_TRY(cr_gpu_each_of(call, 2, CR_DEVICE_FUNCTION_axpby, &args));
   }
   if (call->buffer[3].address == 0) return CREMA_OK;
-  const cr_cuda_channel_sum sum = {
+  const cr_gpu_channel_sum sum = {
       .split = s->bias,
-      .dy = cr_cuda_values(call, 1),
+      .dy = cr_gpu_values(call, 1),
       .term = CR_TERM_VALUE,
       .add = call->accumulate[3],
-      .out = cr_cuda_values(call, 3),
-      .scratchpad = cr_cuda_scratchpad(call, s->dnn_bytes + s->made_bytes)};
-  return cr_cuda_channel_sums(call, &sum);
+      .out = cr_gpu_values(call, 3),
+      .scratchpad = cr_gpu_scratchpad(call, s->dnn_bytes + s->made_bytes)};
+  return cr_gpu_channel_sums(call, &sum);
 }
 
-CR_CUDA_ROW_OF(conv_fwd_f32_cudnn, CONV_FWD, F32, conv_fwd, false, .types = CR_CUDA_FLOATS,
-               .plan = conv_plan, .destroy = conv_destroy, .library = true);
-CR_CUDA_ROW_OF(conv_bwd_data_f32_cudnn, CONV_BWD_DATA, F32, conv_bwd_data, false,
-               .types = CR_CUDA_FLOATS, .plan = conv_plan, .destroy = conv_destroy,
-               .library = true);
-CR_CUDA_ROW_OF(conv_bwd_weights_f32_cudnn, CONV_BWD_WEIGHTS, F32, conv_bwd_weights, false,
-               .types = CR_CUDA_FLOATS, .plan = conv_plan, .destroy = conv_destroy,
-               .can_accumulate = true, .library = true);
+CR_GPU_ROW_OF(conv_fwd_f32_cudnn, CONV_FWD, F32, conv_fwd, false, .types = CR_GPU_FLOATS,
+              .plan = conv_plan, .destroy = conv_destroy, .library = true);
+CR_GPU_ROW_OF(conv_bwd_data_f32_cudnn, CONV_BWD_DATA, F32, conv_bwd_data, false,
+              .types = CR_GPU_FLOATS, .plan = conv_plan, .destroy = conv_destroy, .library = true);
+CR_GPU_ROW_OF(conv_bwd_weights_f32_cudnn, CONV_BWD_WEIGHTS, F32, conv_bwd_weights, false,
+              .types = CR_GPU_FLOATS, .plan = conv_plan, .destroy = conv_destroy,
+              .can_accumulate = true, .library = true);

@@ -4,7 +4,7 @@
 
 #include "core/fail.h"
 #include "device/cuda/cuda_private.h"
-#include "device/cuda/library.h"
+#include "device/gpu/library.h"
 
 static cr_cublaslt cublaslt;
 static cr_library_answer answer = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -17,7 +17,7 @@ void *cr_cuda_open_cublaslt(void) {
   void *library = NULL;
   for (size_t i = 0; library == NULL && i < sizeof majors / sizeof majors[0]; ++i) {
     snprintf(name, sizeof name, "libcublasLt.so.%d", majors[i]);
-    library = cr_library_open(name);
+    library = cr_cuda_open_library(name);
   }
   return library;
 }

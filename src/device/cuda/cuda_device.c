@@ -7,8 +7,9 @@
 #include "device/cuda/cuda_private.h"
 #include "device/cuda/cuda_table.h"
 #include "device/cuda/nccl_library.h"
-#include "device/cuda/rows.h"
 #include "device/cuda/start.h"
+#include "device/gpu/convert.h"
+#include "device/gpu/rows.h"
 
 static crema_status cuda_count(int *out) {
   int count = 0, driver = 0, runtime = 0;
@@ -61,12 +62,12 @@ static crema_status check_code(cudaError_t error, const struct cudaDeviceProp *p
 static crema_status cuda_open(crema_device *device) {
   struct cudaDeviceProp properties;
   int before = -1;
-  CR_TRY(cr_cuda_enter(device, &before));
+  CR_TRY(cr_gpu_enter(device, &before));
   /* The driver makes its own state for the device now rather than inside the first copy. */
   cudaError_t error = cudaFree(NULL), code = cudaSuccess;
   if (error == cudaSuccess) error = cudaGetDeviceProperties(&properties, device->index);
   if (error == cudaSuccess) code = cr_cuda_find_code();
-  cr_cuda_leave(before);
+  cr_gpu_leave(before);
   CR_TRY(cr_cuda_check(error, "opening a device"));
   CR_TRY(check_code(code, &properties));
   device->memory_bytes = properties.totalGlobalMem;
@@ -80,9 +81,9 @@ static void cuda_close(crema_device *device) {
 static crema_status cuda_memory_info(crema_device *device, size_t *free_bytes,
                                      size_t *total_bytes) {
   int before = -1;
-  CR_TRY(cr_cuda_enter(device, &before));
+  CR_TRY(cr_gpu_enter(device, &before));
   const cudaError_t error = cudaMemGetInfo(free_bytes, total_bytes);
-  cr_cuda_leave(before);
+  cr_gpu_leave(before);
   return cr_cuda_check(error, "asking for free memory");
 }
 
@@ -91,9 +92,9 @@ static crema_status cuda_describe(crema_device *device, crema_device_info *out) 
   int driver = 0, runtime = 0;
   char blas[32], dnn[32] = "built without cuDNN";
   int before = -1;
-  CR_TRY(cr_cuda_enter(device, &before));
+  CR_TRY(cr_gpu_enter(device, &before));
   const cudaError_t error = cudaGetDeviceProperties(&properties, device->index);
-  cr_cuda_leave(before);
+  cr_gpu_leave(before);
   CR_TRY(cr_cuda_check(error, "asking a device"));
   (void)cudaDriverGetVersion(&driver);
   (void)cudaRuntimeGetVersion(&runtime);
@@ -125,8 +126,8 @@ static bool enter_any(int *before) {
   }
   if (cr_cuda_is_open(current)) return true;
   for (int i = 0; i < count; ++i) {
-    const crema_device device = {.backend = &cr_backend_cuda, .index = i};
-    if (cr_cuda_is_open(i)) return cr_cuda_enter(&device, before) == CREMA_OK;
+    const crema_device device = {.backend = &cr_gpu_backend, .index = i};
+    if (cr_cuda_is_open(i)) return cr_gpu_enter(&device, before) == CREMA_OK;
   }
   return false;
 }
@@ -137,7 +138,7 @@ static int cuda_owner(uintptr_t address) {
   if (!enter_any(&before)) return -1;
   const cudaError_t error =
       cudaPointerGetAttributes(&attributes, (const void *)address); /* NOLINT */
-  cr_cuda_leave(before);
+  cr_gpu_leave(before);
   if (error != cudaSuccess) {
     (void)cudaGetLastError();
     return -1;
@@ -172,9 +173,9 @@ static bool cuda_same_board(crema_device *device, crema_device *peer) {
 
 static crema_status cuda_enable_peer(crema_device *device, crema_device *peer) {
   int before = -1;
-  CR_TRY(cr_cuda_enter(device, &before));
+  CR_TRY(cr_gpu_enter(device, &before));
   cudaError_t error = cudaDeviceEnablePeerAccess(peer->index, 0);
-  cr_cuda_leave(before);
+  cr_gpu_leave(before);
   if (error == cudaErrorPeerAccessAlreadyEnabled) {
     (void)cudaGetLastError();
     error = cudaSuccess;
@@ -185,9 +186,9 @@ static crema_status cuda_enable_peer(crema_device *device, crema_device *peer) {
 static crema_status cuda_alloc(crema_device *device, size_t bytes, crema_devptr *out) {
   void *memory = NULL;
   int before = -1;
-  CR_TRY(cr_cuda_enter(device, &before));
+  CR_TRY(cr_gpu_enter(device, &before));
   const cudaError_t error = cudaMalloc(&memory, bytes);
-  cr_cuda_leave(before);
+  cr_gpu_leave(before);
   CR_TRY(cr_cuda_check(error, "allocating device memory"));
   out->address = (uintptr_t)memory;
   return CREMA_OK;
@@ -197,25 +198,25 @@ static crema_status cuda_alloc(crema_device *device, size_t bytes, crema_devptr 
  * with it. */
 static void cuda_free(crema_device *device, crema_devptr memory) {
   int before = -1;
-  if (cr_cuda_enter(device, &before) != CREMA_OK) return;
+  if (cr_gpu_enter(device, &before) != CREMA_OK) return;
   if (cudaFree((void *)memory.address) != cudaSuccess) (void)cudaGetLastError(); /* NOLINT */
-  cr_cuda_leave(before);
+  cr_gpu_leave(before);
 }
 
 static crema_status cuda_host_alloc(crema_device *device, size_t bytes, void **out) {
   int before = -1;
-  CR_TRY(cr_cuda_enter(device, &before));
+  CR_TRY(cr_gpu_enter(device, &before));
   const cudaError_t error =
       cudaHostAlloc(out, bytes > 0 ? bytes : 1, cudaHostAllocPortable | cudaHostAllocMapped);
-  cr_cuda_leave(before);
+  cr_gpu_leave(before);
   return cr_cuda_check(error, "allocating page-locked memory");
 }
 
 static void cuda_host_free(crema_device *device, void *memory) {
   int before = -1;
-  if (memory == NULL || cr_cuda_enter(device, &before) != CREMA_OK) return;
+  if (memory == NULL || cr_gpu_enter(device, &before) != CREMA_OK) return;
   if (cudaFreeHost(memory) != cudaSuccess) (void)cudaGetLastError();
-  cr_cuda_leave(before);
+  cr_gpu_leave(before);
 }
 
 /* If the device can access any host address, the driver also returns one for pageable memory. Such
@@ -232,9 +233,9 @@ static cudaError_t alias_of(void *memory, void **alias) {
 static crema_status cuda_host_alias(crema_device *device, void *memory, crema_devptr *out) {
   void *alias = NULL;
   int before = -1;
-  CR_TRY(cr_cuda_enter(device, &before));
+  CR_TRY(cr_gpu_enter(device, &before));
   const cudaError_t error = alias_of(memory, &alias);
-  cr_cuda_leave(before);
+  cr_gpu_leave(before);
   if (error == cudaErrorInvalidValue) {
     (void)cudaGetLastError();
     return cr_fail(CREMA_E_ARGUMENT, "host memory at %#zx is not page-locked", (size_t)memory);
@@ -249,9 +250,9 @@ static const cr_kernel *const kernels[] = {
 #ifdef CREMA_CUDNN
     CR_CUDNN_ROWS(ENTRY)
 #endif
-        CR_CUDA_ROWS(ENTRY) NULL};
+        CR_GPU_ROWS(ENTRY) NULL};
 
-const cr_backend cr_backend_cuda = {
+const cr_backend cr_gpu_backend = {
     .type = CREMA_DEVICE_CUDA,
     .name = "cuda",
     .host_memory = false,
@@ -269,7 +270,7 @@ const cr_backend cr_backend_cuda = {
     .failure = cr_cuda_failure,
     .copy = cr_cuda_copy,
     .zero = cr_cuda_zero,
-    .convert = cr_cuda_convert,
+    .convert = cr_gpu_convert,
     .event_create = cr_cuda_event_create,
     .event_destroy = cr_cuda_event_destroy,
     .event_record = cr_cuda_event_record,
@@ -281,8 +282,8 @@ const cr_backend cr_backend_cuda = {
     .busy = cr_cuda_busy,
     .owner = cuda_owner,
     .set_current = cuda_set_current,
-    .enter_device = cr_cuda_enter,
-    .leave_device = cr_cuda_leave,
+    .enter_device = cr_gpu_enter,
+    .leave_device = cr_gpu_leave,
     .can_access_peer = cuda_can_access_peer,
     .same_board = cuda_same_board,
     .enable_peer = cuda_enable_peer,

@@ -6,15 +6,16 @@
 #include <cuda_runtime_api.h>
 
 #include "device/backend/backend.h"
-#include "device/cuda/launch.h"
+#include "device/gpu/plugin.h"
+#include "device/gpu/rows.h"
 
 /* The plug-in's state of a context. */
 typedef struct cuda_context {
   cudaStream_t stream;
-  cr_cuda_fault *fault;        /* in page-locked memory */
-  cr_cuda_fault *device_fault; /* the same, by its device address */
-  cublasLtHandle_t blas;       /* made when first needed; NULL before */
-  void *dnn;                   /* likewise; a cudnnHandle_t */
+  cr_gpu_fault *fault;        /* in page-locked memory */
+  cr_gpu_fault *device_fault; /* the same, by its device address */
+  cublasLtHandle_t blas;      /* made when first needed; NULL before */
+  void *dnn;                  /* likewise; a cudnnHandle_t */
 } cuda_context;
 
 static inline cuda_context *cr_cuda_context(const crema_context *context) {
@@ -36,6 +37,10 @@ crema_status cr_cuda_library_failure(void) CREMA_MUST_USE;
 bool cr_cuda_is_open(int index);
 
 /* Libraries that are opened at run time: */
+
+/* Opens the library file `name`. It searches the folders of CREMA_CUDA_PATH, the loader's folders,
+ * CUDA_HOME and CUDA's default folders. NULL if it is not found. Never closed. */
+void *cr_cuda_open_library(const char *name);
 
 #define CR_CUBLASLT_SYMBOLS(X)       \
   X(cublasLtCreate)                  \
@@ -79,8 +84,15 @@ void cr_cuda_close_dnn(cuda_context *state);
 void cr_cuda_blas_text(char *text, size_t size);
 void cr_cuda_dnn_text(char *text, size_t size);
 
-/* The table, in cuda_device.c: */
+/* The rows that need cuDNN, best first within an op: */
 
-extern const cr_backend cr_backend_cuda;
+#define CR_CUDNN_ROWS(X)     \
+  X(conv_fwd_f32_cudnn)      \
+  X(conv_bwd_data_f32_cudnn) \
+  X(conv_bwd_weights_f32_cudnn)
+
+#define CR_CUDNN_DECLARE(name) extern const cr_gpu_row cr_##name;
+CR_CUDNN_ROWS(CR_CUDNN_DECLARE)
+#undef CR_CUDNN_DECLARE
 
 #endif

@@ -6,7 +6,6 @@
 #include "device/backend/copy_check.h"
 #include "device/cuda/cuda_private.h"
 #include "device/cuda/cuda_table.h"
-#include "device/cuda/kernels/convert.h"
 
 static crema_status open_stream(cuda_context *state) {
   void *fault = NULL, *device_fault = NULL;
@@ -35,10 +34,10 @@ crema_status cr_cuda_context_open(crema_context *context) {
   int before = -1;
   cuda_context *state = calloc(1, sizeof *state);
   if (state == NULL) return cr_fail_memory(sizeof *state, "a context");
-  crema_status status = cr_cuda_enter(context->device, &before);
+  crema_status status = cr_gpu_enter(context->device, &before);
   if (status == CREMA_OK) {
     status = open_stream(state);
-    cr_cuda_leave(before);
+    cr_gpu_leave(before);
   }
   if (status != CREMA_OK) {
     free(state);
@@ -54,7 +53,7 @@ void cr_cuda_context_close(crema_context *context) {
   if (state == NULL) return;
   /* At the end of the process the runtime may be unloaded with all its objects, and libraries that
    * are called then may crash. */
-  if (cr_cuda_enter(context->device, &before) == CREMA_OK) {
+  if (cr_gpu_enter(context->device, &before) == CREMA_OK) {
 #ifdef CREMA_CUDNN
     cr_cuda_close_dnn(state);
 #endif
@@ -62,7 +61,7 @@ void cr_cuda_context_close(crema_context *context) {
     (void)cudaStreamDestroy(state->stream);
     (void)cudaFreeHost(state->fault);
     (void)cudaGetLastError();
-    cr_cuda_leave(before);
+    cr_gpu_leave(before);
   }
   free(state);
   context->state = NULL;
@@ -71,29 +70,29 @@ void cr_cuda_context_close(crema_context *context) {
 crema_status cr_cuda_finish(crema_context *context) {
   cuda_context *state = cr_cuda_context(context);
   int before = -1;
-  CR_TRY(cr_cuda_enter(context->device, &before));
+  CR_TRY(cr_gpu_enter(context->device, &before));
   const cudaError_t error = cudaStreamSynchronize(state->stream);
-  cr_cuda_leave(before);
+  cr_gpu_leave(before);
   CR_TRY(cr_cuda_check(error, "waiting for queued work"));
-  return cr_cuda_fault_take(state->fault);
+  return cr_gpu_fault_take(state->fault);
 }
 
 crema_status cr_cuda_failure(crema_context *context) {
-  return cr_cuda_fault_take(cr_cuda_context(context)->fault);
+  return cr_gpu_fault_take(cr_cuda_context(context)->fault);
 }
 
 crema_status cr_cuda_busy(crema_context *context, bool *out) {
   int before = -1;
-  CR_TRY(cr_cuda_enter(context->device, &before));
+  CR_TRY(cr_gpu_enter(context->device, &before));
   const cudaError_t error = cudaStreamQuery(cr_cuda_context(context)->stream);
-  cr_cuda_leave(before);
+  cr_gpu_leave(before);
   *out = error == cudaErrorNotReady;
   /* "Not ready" would otherwise be the pending failure that the next launch reports. */
   if (*out) (void)cudaGetLastError();
   return *out ? CREMA_OK : cr_cuda_check(error, "asking for queued work");
 }
 
-cr_cuda_fault *cr_cuda_fault_of(crema_context *context) {
+cr_gpu_fault *cr_gpu_fault_of(crema_context *context) {
   return cr_cuda_context(context)->device_fault;
 }
 
@@ -112,49 +111,21 @@ crema_status cr_cuda_copy(crema_context *context, cr_copy_kind kind, uintptr_t d
   int before = -1;
   if (bytes == 0 || dst == src) return CREMA_OK;
   CR_TRY(cr_copy_check(dst, src, bytes));
-  CR_TRY(cr_cuda_enter(context->device, &before));
+  CR_TRY(cr_gpu_enter(context->device, &before));
   const cudaError_t error = cudaMemcpyAsync((void *)dst, (const void *)src, bytes, /* NOLINT */
                                             copy_direction(kind), cr_cuda_context(context)->stream);
-  cr_cuda_leave(before);
+  cr_gpu_leave(before);
   return cr_cuda_check(error, "copying");
 }
 
 crema_status cr_cuda_zero(crema_context *context, crema_devptr memory, size_t bytes) {
   int before = -1;
   if (bytes == 0) return CREMA_OK;
-  CR_TRY(cr_cuda_enter(context->device, &before));
+  CR_TRY(cr_gpu_enter(context->device, &before));
   const cudaError_t error = cudaMemsetAsync((void *)memory.address, 0, bytes, /* NOLINT */
                                             cr_cuda_context(context)->stream);
-  cr_cuda_leave(before);
+  cr_gpu_leave(before);
   return cr_cuda_check(error, "zeroing");
-}
-
-crema_status cr_cuda_convert(crema_context *context, int64_t count, cr_format dst_format,
-                             crema_devptr dst, cr_format src_format, crema_devptr src) {
-  int before = -1;
-  if (dst_format.layout != NULL || src_format.layout != NULL) {
-    return cr_fail(CREMA_E_UNSUPPORTED, "CUDA devices know plain layouts only");
-  }
-  const size_t size = crema_dtype_size(dst_format.type);
-  if (size == 0 || crema_dtype_size(src_format.type) == 0) {
-    return cr_fail(CREMA_E_TYPE, "there is no conversion from %s to %s",
-                   crema_dtype_name(src_format.type), crema_dtype_name(dst_format.type));
-  }
-  if (count <= 0 || (dst.address == src.address && dst_format.type == src_format.type)) {
-    return CREMA_OK;
-  }
-  if (dst_format.type == src_format.type) {
-    return cr_cuda_copy(context, CR_COPY_SAME_DEVICE, dst.address, src.address,
-                        (size_t)count * size);
-  }
-  const cr_convert_args args = {.from = (const void *)src.address, /* NOLINT */
-                                .to = (void *)dst.address,         /* NOLINT */
-                                .from_type = (int)src_format.type,
-                                .to_type = (int)dst_format.type};
-  CR_TRY(cr_cuda_enter(context->device, &before));
-  const crema_status status = cr_cuda_each(context, CR_DEVICE_FUNCTION_convert, &args, count);
-  cr_cuda_leave(before);
-  return status;
 }
 
 struct cr_native_event {
@@ -167,11 +138,11 @@ crema_status cr_cuda_event_create(crema_device *device, cr_native_event **out) {
   cr_native_event *event = calloc(1, sizeof *event);
   if (event == NULL) return cr_fail_memory(sizeof *event, "an event");
   event->device = device;
-  crema_status status = cr_cuda_enter(device, &before);
+  crema_status status = cr_gpu_enter(device, &before);
   if (status == CREMA_OK) {
     status = cr_cuda_check(cudaEventCreateWithFlags(&event->event, cudaEventDisableTiming),
                            "making an event");
-    cr_cuda_leave(before);
+    cr_gpu_leave(before);
   }
   if (status != CREMA_OK) {
     free(event);
@@ -184,34 +155,34 @@ crema_status cr_cuda_event_create(crema_device *device, cr_native_event **out) {
 void cr_cuda_event_destroy(cr_native_event *event) {
   int before = -1;
   if (event == NULL) return;
-  if (cr_cuda_enter(event->device, &before) == CREMA_OK) {
+  if (cr_gpu_enter(event->device, &before) == CREMA_OK) {
     if (cudaEventDestroy(event->event) != cudaSuccess) (void)cudaGetLastError();
-    cr_cuda_leave(before);
+    cr_gpu_leave(before);
   }
   free(event);
 }
 
 crema_status cr_cuda_event_record(crema_context *context, cr_native_event *event) {
   int before = -1;
-  CR_TRY(cr_cuda_enter(context->device, &before));
+  CR_TRY(cr_gpu_enter(context->device, &before));
   const cudaError_t error = cudaEventRecord(event->event, cr_cuda_context(context)->stream);
-  cr_cuda_leave(before);
+  cr_gpu_leave(before);
   return cr_cuda_check(error, "recording an event");
 }
 
 crema_status cr_cuda_event_wait(crema_context *context, cr_native_event *event) {
   int before = -1;
-  CR_TRY(cr_cuda_enter(context->device, &before));
+  CR_TRY(cr_gpu_enter(context->device, &before));
   const cudaError_t error = cudaStreamWaitEvent(cr_cuda_context(context)->stream, event->event, 0);
-  cr_cuda_leave(before);
+  cr_gpu_leave(before);
   return cr_cuda_check(error, "waiting for an event");
 }
 
 crema_status cr_cuda_event_query(cr_native_event *event, bool *done) {
   int before = -1;
-  CR_TRY(cr_cuda_enter(event->device, &before));
+  CR_TRY(cr_gpu_enter(event->device, &before));
   const cudaError_t error = cudaEventQuery(event->event);
-  cr_cuda_leave(before);
+  cr_gpu_leave(before);
   *done = error == cudaSuccess;
   if (error == cudaErrorNotReady) {
     (void)cudaGetLastError();
@@ -222,8 +193,8 @@ crema_status cr_cuda_event_query(cr_native_event *event, bool *done) {
 
 crema_status cr_cuda_event_finish(cr_native_event *event) {
   int before = -1;
-  CR_TRY(cr_cuda_enter(event->device, &before));
+  CR_TRY(cr_gpu_enter(event->device, &before));
   const cudaError_t error = cudaEventSynchronize(event->event);
-  cr_cuda_leave(before);
+  cr_gpu_leave(before);
   return cr_cuda_check(error, "waiting for an event");
 }

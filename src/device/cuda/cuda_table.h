@@ -12,8 +12,6 @@ crema_status cr_cuda_busy(crema_context *context, bool *out);
 crema_status cr_cuda_copy(crema_context *context, cr_copy_kind kind, uintptr_t dst, uintptr_t src,
                           size_t bytes);
 crema_status cr_cuda_zero(crema_context *context, crema_devptr memory, size_t bytes);
-crema_status cr_cuda_convert(crema_context *context, int64_t count, cr_format dst_format,
-                             crema_devptr dst, cr_format src_format, crema_devptr src);
 crema_status cr_cuda_event_create(crema_device *device, cr_native_event **out);
 void cr_cuda_event_destroy(cr_native_event *event);
 crema_status cr_cuda_event_record(crema_context *context, cr_native_event *event);

@@ -4,7 +4,7 @@
 
 #include "core/fail.h"
 #include "device/cuda/cudnn_library.h"
-#include "device/cuda/library.h"
+#include "device/gpu/library.h"
 
 static cr_cudnn cudnn;
 static cr_library_answer answer = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -21,7 +21,7 @@ static void tell_version(size_t v, char *missing, size_t size) {
 static bool other_cudnn(char *missing, size_t size) {
   static const char *const names[] = {"libcudnn.so.8", "libcudnn.so"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
-    void *library = cr_library_open(names[i]);
+    void *library = cr_cuda_open_library(names[i]);
     size_t (*version)(void) = NULL;
     if (library == NULL || !cr_library_symbol(library, "cudnnGetVersion", &version)) continue;
     tell_version(version(), missing, size);
@@ -34,7 +34,7 @@ static void open_cudnn(char *missing, size_t size) {
   /* cuDNN opens cuBLASLt by its name, so it finds a library that is open already, wherever its file
    * is. */
   (void)cr_cuda_open_cublaslt();
-  void *library = cr_library_open("libcudnn.so.9");
+  void *library = cr_cuda_open_library("libcudnn.so.9");
   if (library == NULL) {
     if (!other_cudnn(missing, size)) {
       snprintf(missing, size, "cuDNN (libcudnn.so.9) was not found");

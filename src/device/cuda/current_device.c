@@ -63,7 +63,7 @@ crema_status cr_cuda_library_failure(void) {
 /* The device that this thread is known to be bound to. */
 static _Thread_local int bound = -1;
 
-crema_status cr_cuda_enter(const crema_device *device, int *before) {
+crema_status cr_gpu_enter(const crema_device *device, int *before) {
   int current = -1;
   *before = -1;
   CR_TRY(cr_cuda_check(cudaGetDevice(&current), "asking for the current device"));
@@ -76,7 +76,7 @@ crema_status cr_cuda_enter(const crema_device *device, int *before) {
   return CREMA_OK;
 }
 
-void cr_cuda_leave(int before) {
+void cr_gpu_leave(int before) {
   if (before < 0) return;
   bound = -1;
   if (cudaSetDevice(before) != cudaSuccess) (void)cudaGetLastError();

@@ -136,7 +136,7 @@ done:
 static crema_status choose_both(cr_gemm_plan *plan, crema_context *context) {
   cublasLtHandle_t handle = NULL;
   int before = -1;
-  CR_TRY(cr_cuda_enter(context->device, &before));
+  CR_TRY(cr_gpu_enter(context->device, &before));
   crema_status status = cr_cuda_blas_handle(context, &handle);
   if (status == CREMA_OK) {
     status = choose(plan, handle, WIDE_ALIGNMENT, &plan->wide, &plan->wide_bytes);
@@ -145,7 +145,7 @@ static crema_status choose_both(cr_gemm_plan *plan, crema_context *context) {
     status = choose(plan, handle, (uint32_t)crema_dtype_size(plan->shape.type), &plan->narrow,
                     &plan->narrow_bytes);
   }
-  cr_cuda_leave(before);
+  cr_gpu_leave(before);
   return status;
 }
 

@@ -3,8 +3,8 @@
  * second time with CR_COMMON_ONLY (kernels/hd.h). */
 #include <string.h>
 
-#include "device/cuda/kernels/device_functions.h"
 #include "device/cuda/start.h"
+#include "device/gpu/kernels/device_functions.h"
 
 namespace {
 
@@ -122,7 +122,7 @@ const starter starters[] = {
 #define CR_VALUE(name, args) {start_values<args, cr_##name##_device>, nullptr},
 #define CR_THREAD_BLOCK(name, args) \
   {nullptr, start_thread_blocks<sizeof(args), cr_##name##_device>},
-#include "device/cuda/kernels/device_functions.inc"
+#include "device/gpu/kernels/device_functions.inc"
 #undef CR_EACH
 #undef CR_VALUE
 #undef CR_THREAD_BLOCK

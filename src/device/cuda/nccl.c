@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 #include "device/cuda/cuda_private.h"
-#include "device/cuda/library.h"
 #include "device/cuda/nccl_library.h"
+#include "device/gpu/library.h"
 
 static cr_nccl nccl;
 static cr_library_answer answer = {.lock = PTHREAD_MUTEX_INITIALIZER, .quiet = true};
@@ -21,7 +21,7 @@ static void check_version(char *missing, size_t size) {
 }
 
 static void open_nccl(char *missing, size_t size) {
-  void *library = cr_library_open("libnccl.so.2");
+  void *library = cr_cuda_open_library("libnccl.so.2");
   if (library == NULL) {
     snprintf(missing, size, "NCCL (libnccl.so.2) was not found");
     return;
@@ -62,9 +62,9 @@ struct cr_member {
 static crema_status identity(const crema_device *device, uint64_t *out) {
   struct cudaDeviceProp properties;
   int before = -1;
-  CR_TRY(cr_cuda_enter(device, &before));
+  CR_TRY(cr_gpu_enter(device, &before));
   const cudaError_t error = cudaGetDeviceProperties(&properties, device->index);
-  cr_cuda_leave(before);
+  cr_gpu_leave(before);
   CR_TRY(cr_cuda_check(error, "asking a device"));
   uint64_t digest = 14695981039346656037u; /* FNV-1a */
   for (size_t i = 0; i < sizeof properties.uuid.bytes; ++i) {
@@ -92,9 +92,9 @@ static crema_status make_member(const crema_device *device, cr_member **out) {
 static crema_status join_one(const cr_group_id *id, cr_member *member, int rank, int ranks) {
   cr_nccl_config config = CR_NCCL_CALLS_DO_NOT_WAIT;
   int before = -1;
-  CR_TRY(cr_cuda_enter(member->device, &before));
+  CR_TRY(cr_gpu_enter(member->device, &before));
   const int result = nccl.CommInitRankConfig(&member->comm, ranks, *id, rank, &config);
-  cr_cuda_leave(before);
+  cr_gpu_leave(before);
   return check(result, "joining");
 }
 
@@ -127,14 +127,14 @@ static crema_status join(const cr_group_id *id, crema_device *const *device, int
 static crema_status enter(cr_member *member, int *before) {
   pthread_mutex_lock(&member->lock);
   crema_status status = member->comm != NULL
-                            ? cr_cuda_enter(member->device, before)
+                            ? cr_gpu_enter(member->device, before)
                             : cr_fail(CREMA_E_DEVICE, "NCCL: the group was aborted");
   if (status != CREMA_OK) pthread_mutex_unlock(&member->lock);
   return status;
 }
 
 static void unlock(cr_member *member, int before) {
-  cr_cuda_leave(before);
+  cr_gpu_leave(before);
   pthread_mutex_unlock(&member->lock);
 }
 
@@ -176,9 +176,9 @@ static void end(cr_member *member, int (*how)(cr_nccl_comm *comm)) {
   int before = -1;
   pthread_mutex_lock(&member->lock);
   if (member->comm != NULL && !cr_cuda_is_gone() &&
-      cr_cuda_enter(member->device, &before) == CREMA_OK) {
+      cr_gpu_enter(member->device, &before) == CREMA_OK) {
     if (how(member->comm) != CR_NCCL_SUCCESS) (void)cudaGetLastError();
-    cr_cuda_leave(before);
+    cr_gpu_leave(before);
   }
   member->comm = NULL;
   pthread_mutex_unlock(&member->lock);

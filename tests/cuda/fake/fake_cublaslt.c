@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/cuda/kernels/values.h"
+#include "device/gpu/kernels/values.h"
 #include "fake_driver.h"
 
 enum { NARROW = 4, WORKSPACE = 1000 };

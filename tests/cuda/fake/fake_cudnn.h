@@ -5,7 +5,7 @@
 #include <cudnn_graph.h>
 #include <stdbool.h>
 
-#include "device/cuda/kernels/values.h"
+#include "device/gpu/kernels/values.h"
 
 enum { FAKE_AXES = 5, FAKE_SPATIAL = 3 };
 

@@ -31,7 +31,7 @@ static const fake_function functions[] = {
 #define CR_VALUE(name, args) {.text = "cr_" #name "_device", .each = cr_##name##_stored},
 #define CR_THREAD_BLOCK(name, args) \
   {.text = "cr_" #name "_device", .thread_block = cr_##name##_device},
-#include "device/cuda/kernels/device_functions.inc"
+#include "device/gpu/kernels/device_functions.inc"
 #undef CR_EACH
 #undef CR_VALUE
 #undef CR_THREAD_BLOCK

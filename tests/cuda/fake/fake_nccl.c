@@ -15,8 +15,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "device/cuda/kernels/values.h"
 #include "device/cuda/nccl_library.h"
+#include "device/gpu/kernels/values.h"
 #include "fake_driver.h"
 #include "fake_runtime.h"
 

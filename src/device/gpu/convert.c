@@ -1,0 +1,34 @@
+#include "device/gpu/convert.h"
+
+#include "core/fail.h"
+#include "device/gpu/kernels/convert.h"
+#include "device/gpu/launch.h"
+
+crema_status cr_gpu_convert(crema_context *context, int64_t count, cr_format dst_format,
+                            crema_devptr dst, cr_format src_format, crema_devptr src) {
+  int before = -1;
+  if (dst_format.layout != NULL || src_format.layout != NULL) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "%s devices support plain layouts only",
+                   context->device->backend->name);
+  }
+  const size_t size = crema_dtype_size(dst_format.type);
+  if (size == 0 || crema_dtype_size(src_format.type) == 0) {
+    return cr_fail(CREMA_E_TYPE, "there is no conversion from %s to %s",
+                   crema_dtype_name(src_format.type), crema_dtype_name(dst_format.type));
+  }
+  if (count <= 0 || (dst.address == src.address && dst_format.type == src_format.type)) {
+    return CREMA_OK;
+  }
+  if (dst_format.type == src_format.type) {
+    return context->device->backend->copy(context, CR_COPY_SAME_DEVICE, dst.address, src.address,
+                                          (size_t)count * size);
+  }
+  const cr_convert_args args = {.from = (const void *)src.address, /* NOLINT */
+                                .to = (void *)dst.address,         /* NOLINT */
+                                .from_type = (int)src_format.type,
+                                .to_type = (int)dst_format.type};
+  CR_TRY(cr_gpu_enter(context->device, &before));
+  const crema_status status = cr_gpu_each(context, CR_DEVICE_FUNCTION_convert, &args, count);
+  cr_gpu_leave(before);
+  return status;
+}

@@ -1,0 +1,286 @@
+/* Per-channel work on arrays (outer, C, inner): scale and bias, rectifiers with a slope per
+ * channel, batch normalisation, and sums over a channel. */
+#ifndef CR_GPU_KERNELS_CHANNEL_H
+#define CR_GPU_KERNELS_CHANNEL_H
+
+#include "device/gpu/kernels/thread_block.h"
+#include "device/gpu/kernels/unary.h"
+#include "device/gpu/kernels/values.h"
+
+/* The index of elements in (outer, C, inner). */
+typedef struct cr_channel_planes {
+  int64_t outer;
+  cr_divisor channels, inner;
+} cr_channel_planes;
+
+CR_HD int64_t cr_channel_of(const cr_channel_planes *planes, int64_t i) {
+  return cr_divide_by(cr_divide_by(i, planes->inner).whole, planes->channels).rest;
+}
+
+/* Element k of channel c, counted through all samples. */
+CR_HD int64_t cr_channel_place(const cr_channel_planes *planes, int64_t c, int64_t k) {
+  const cr_quotient at = cr_divide_by(k, planes->inner);
+  return (at.whole * planes->channels.by + c) * planes->inner.by + at.rest;
+}
+
+typedef struct cr_affine_args {
+  cr_hd_values x, scale, bias; /* absent: 1 and 0 */
+  cr_hd_values out;
+  cr_channel_planes planes;
+  bool rectify; /* negative values become 0 */
+} cr_affine_args;
+
+/* x * scale[c] + bias[c]. */
+CR_HD float cr_affine_device(const void *args, int64_t i) {
+  const cr_affine_args *a = (const cr_affine_args *)args;
+  const int64_t c = cr_channel_of(&a->planes, i);
+  float y = cr_get(a->x, i);
+  if (a->scale.at != NULL) y = y * cr_get(a->scale, c);
+  if (a->bias.at != NULL) y = y + cr_get(a->bias, c);
+  return a->rectify && y < 0 ? 0 : y;
+}
+
+typedef struct cr_posts_args {
+  cr_hd_values bias, addend; /* absent: 0 */
+  cr_hd_values out;
+  cr_channel_planes planes;
+  int count;
+  cr_unary_args
+      post[CR_POSTS]; /* the functions; function CR_UNARY_FUNCTIONS: the addend is added */
+} cr_posts_args;
+
+/* The end of a convolution or an inner product: the post operations of out + bias[c]. The addend is
+ * another array than `out`, which holds the result so far. */
+CR_HD float cr_posts_device(const void *args, int64_t i) {
+  const cr_posts_args *a = (const cr_posts_args *)args;
+  float y = cr_get(a->out, i);
+  if (a->bias.at != NULL) y += cr_get(a->bias, cr_channel_of(&a->planes, i));
+  for (int k = 0; k < a->count; ++k) {
+    const cr_unary_args *post = &a->post[k];
+    y = post->function == CR_UNARY_FUNCTIONS ? y + cr_get(a->addend, i) : cr_unary_value(post, y);
+  }
+  return y;
+}
+
+typedef struct cr_prelu_args {
+  cr_hd_values x, slope, dy, out;
+  cr_channel_planes planes;
+} cr_prelu_args;
+
+CR_HD float cr_prelu_fwd_device(const void *args, int64_t i) {
+  const cr_prelu_args *a = (const cr_prelu_args *)args;
+  const float x = cr_get(a->x, i), slope = cr_get(a->slope, cr_channel_of(&a->planes, i));
+  return x > 0 ? x : slope * x;
+}
+
+CR_HD float cr_prelu_bwd_device(const void *args, int64_t i) {
+  const cr_prelu_args *a = (const cr_prelu_args *)args;
+  const float dy = cr_get(a->dy, i), slope = cr_get(a->slope, cr_channel_of(&a->planes, i));
+  return cr_get(a->x, i) > 0 ? dy : slope * dy;
+}
+
+typedef enum cr_channel_term {
+  CR_TERM_VALUE,   /* dy */
+  CR_TERM_PRODUCT, /* dy x */
+  CR_TERM_BELOW    /* dy x if x is not above 0, else 0 */
+} cr_channel_term;
+
+typedef struct cr_channel_sum_args {
+  cr_hd_values dy, x;
+  cr_channel_planes planes;
+  int term;
+  int64_t parts;    /* the number of partial sums of each channel's sum */
+  double *part;     /* (parts, C) */
+  cr_hd_values out; /* (C) */
+  bool add;
+} cr_channel_sum_args;
+
+CR_HD double cr_channel_value(const cr_channel_sum_args *a, int64_t at) {
+  const double dy = (double)cr_get(a->dy, at);
+  if (a->term == CR_TERM_VALUE) return dy;
+  const float x = cr_get(a->x, at);
+  if (a->term == CR_TERM_BELOW && x > 0) return 0;
+  return dy * (double)x;
+}
+
+/* The terms of one part of a channel: k = begin ... end - 1. */
+typedef struct cr_channel_part {
+  int64_t channel, begin, end;
+} cr_channel_part;
+
+/* Segment s: part s / C of channel s % C. */
+CR_HD cr_channel_part cr_channel_part_of(const cr_channel_planes *planes, int64_t parts,
+                                         int64_t segment) {
+  const cr_quotient where = cr_divide_by(segment, planes->channels);
+  const int64_t count = planes->outer * planes->inner.by;
+  cr_channel_part part;
+  part.channel = where.rest;
+  part.begin = cr_part_begin(count, parts, where.whole);
+  part.end = cr_part_begin(count, parts, where.whole + 1);
+  return part;
+}
+
+CR_HD void cr_channel_parts_device(const void *args, int64_t segment,
+                                   cr_thread_block thread_block) {
+  const cr_channel_sum_args *a = (const cr_channel_sum_args *)args;
+  const cr_channel_part part = cr_channel_part_of(&a->planes, a->parts, segment);
+  double sum = 0;
+  CR_UNROLL
+  for (int64_t k = part.begin + thread_block.lane; k < part.end; k += thread_block.lanes) {
+    sum += cr_channel_value(a, cr_channel_place(&a->planes, part.channel, k));
+  }
+  sum = cr_thread_block_sum(thread_block, sum);
+  if (thread_block.lane == 0) a->part[segment] = sum;
+}
+
+/* The sum is rounded before it is added, like the value that it is added to, so that opposite
+ * values cancel. */
+CR_HD void cr_channel_total_device(const void *args, int64_t c) {
+  const cr_channel_sum_args *a = (const cr_channel_sum_args *)args;
+  double sum = 0;
+  for (int64_t k = 0; k < a->parts; ++k) sum += a->part[k * a->planes.channels.by + c];
+  cr_put(a->out, c, a->add ? cr_get(a->out, c) + (float)sum : (float)sum);
+}
+
+/* Batch normalisation (Ioffe and Szegedy, 2015): y = (x - m) / sqrt(v + eps) * gain + shift. The
+ * sums are made in f64, in two launches; the work on each element in f32. */
+typedef struct cr_bn_args {
+  cr_hd_values x, dy, out;
+  const float *mean, *variance;       /* that are given */
+  float *new_mean, *new_variance;     /* that are computed */
+  cr_hd_values gain, shift;           /* (C) each; absent: 1 and 0 */
+  cr_hd_values diff_gain, diff_shift; /* (C) each; may be absent */
+  bool add_to_gain, add_to_shift;     /* their values */
+  /* (C) each: gain / sqrt(v + eps); mean(dy) and mean(dy (x - m)) / (v + eps). */
+  float *scale, *flat, *slope;
+  double *part;  /* (parts, C, 2) */
+  int64_t parts; /* of each channel's sums */
+  cr_channel_planes planes;
+  float eps;
+  bool global; /* the statistics are constants */
+} cr_bn_args;
+
+/* The origin of a channel's values, so that a large mean takes no digits from the variance. */
+CR_HD float cr_bn_origin(const cr_bn_args *a, int64_t c) {
+  return cr_get(a->x, c * a->planes.inner.by);
+}
+
+CR_HD void cr_bn_keep(const cr_bn_args *a, int64_t segment, cr_thread_block thread_block,
+                      double first, double second) {
+  first = cr_thread_block_sum(thread_block, first);
+  second = cr_thread_block_sum(thread_block, second);
+  if (thread_block.lane != 0) return;
+  a->part[2 * segment] = first;
+  a->part[2 * segment + 1] = second;
+}
+
+/* The sums of channel c over its parts, divided by the number of its values. */
+CR_HD void cr_bn_means(const cr_bn_args *a, int64_t c, double *first, double *second) {
+  const double count = (double)(a->planes.outer * a->planes.inner.by);
+  *first = *second = 0;
+  for (int64_t k = 0; k < a->parts; ++k) {
+    const double *part = a->part + 2 * (k * a->planes.channels.by + c);
+    *first += part[0];
+    *second += part[1];
+  }
+  if (count > 0) {
+    *first /= count;
+    *second /= count;
+  }
+}
+
+CR_HD void cr_bn_statistics_parts_device(const void *args, int64_t segment,
+                                         cr_thread_block thread_block) {
+  const cr_bn_args *a = (const cr_bn_args *)args;
+  const cr_channel_part part = cr_channel_part_of(&a->planes, a->parts, segment);
+  if (part.begin == part.end) {
+    cr_bn_keep(a, segment, thread_block, 0, 0);
+    return;
+  }
+  const double origin = (double)cr_bn_origin(a, part.channel);
+  double sum = 0, square = 0;
+  CR_UNROLL
+  for (int64_t k = part.begin + thread_block.lane; k < part.end; k += thread_block.lanes) {
+    const int64_t at = cr_channel_place(&a->planes, part.channel, k);
+    const double d = (double)cr_get(a->x, at) - origin;
+    sum += d;
+    square += d * d;
+  }
+  cr_bn_keep(a, segment, thread_block, sum, square);
+}
+
+CR_HD float cr_bn_scale_of(const cr_bn_args *a, int64_t c, double variance) {
+  const double gain = a->gain.at != NULL ? (double)cr_get(a->gain, c) : 1;
+  return (float)(gain / sqrt(variance + (double)a->eps));
+}
+
+/* Mean and biased variance of channel c. */
+CR_HD void cr_bn_statistics_device(const void *args, int64_t c) {
+  const cr_bn_args *a = (const cr_bn_args *)args;
+  double mean, square;
+  cr_bn_means(a, c, &mean, &square);
+  double variance = square - mean * mean;
+  if (variance < 0) variance = 0;
+  if (a->planes.outer * a->planes.inner.by > 0) mean += (double)cr_bn_origin(a, c);
+  a->new_mean[c] = (float)mean;
+  a->new_variance[c] = (float)variance;
+  a->scale[c] = cr_bn_scale_of(a, c, variance);
+}
+
+/* The scale of channel c for given statistics. */
+CR_HD void cr_bn_scales_device(const void *args, int64_t c) {
+  const cr_bn_args *a = (const cr_bn_args *)args;
+  a->scale[c] = cr_bn_scale_of(a, c, (double)a->variance[c]);
+}
+
+CR_HD float cr_bn_normalise_device(const void *args, int64_t i) {
+  const cr_bn_args *a = (const cr_bn_args *)args;
+  const int64_t c = cr_channel_of(&a->planes, i);
+  const float y = (cr_get(a->x, i) - a->mean[c]) * a->scale[c];
+  return a->shift.at != NULL ? y + cr_get(a->shift, c) : y;
+}
+
+CR_HD void cr_bn_gradient_parts_device(const void *args, int64_t segment,
+                                       cr_thread_block thread_block) {
+  const cr_bn_args *a = (const cr_bn_args *)args;
+  const cr_channel_part part = cr_channel_part_of(&a->planes, a->parts, segment);
+  const double mean = (double)a->mean[part.channel];
+  double sum = 0, product = 0;
+  CR_UNROLL
+  for (int64_t k = part.begin + thread_block.lane; k < part.end; k += thread_block.lanes) {
+    const int64_t at = cr_channel_place(&a->planes, part.channel, k);
+    const double dy = (double)cr_get(a->dy, at);
+    sum += dy;
+    product += dy * ((double)cr_get(a->x, at) - mean);
+  }
+  cr_bn_keep(a, segment, thread_block, sum, product);
+}
+
+/* to[c] = or += the sum, which is rounded first (see cr_channel_total_device). */
+CR_HD void cr_bn_give(cr_hd_values to, int64_t c, bool add, double sum) {
+  if (to.at != NULL) cr_put(to, c, add ? cr_get(to, c) + (float)sum : (float)sum);
+}
+
+CR_HD void cr_bn_gradient_sums_device(const void *args, int64_t c) {
+  const cr_bn_args *a = (const cr_bn_args *)args;
+  const double count = (double)(a->planes.outer * a->planes.inner.by);
+  const double square = (double)a->variance[c] + (double)a->eps;
+  double flat, product;
+  cr_bn_means(a, c, &flat, &product);
+  a->flat[c] = (float)flat;
+  a->slope[c] = (float)(product / square);
+  a->scale[c] = cr_bn_scale_of(a, c, (double)a->variance[c]);
+  cr_bn_give(a->diff_gain, c, a->add_to_gain, product * count / sqrt(square));
+  cr_bn_give(a->diff_shift, c, a->add_to_shift, flat * count);
+}
+
+/* (dy - mean(dy) - z mean(dy z)) * gain / sqrt(v + eps), z = (x - m) / sqrt(v + eps). */
+CR_HD float cr_bn_bwd_device(const void *args, int64_t i) {
+  const cr_bn_args *a = (const cr_bn_args *)args;
+  const int64_t c = cr_channel_of(&a->planes, i);
+  float dx = cr_get(a->dy, i);
+  if (!a->global) dx -= a->flat[c] + a->slope[c] * (cr_get(a->x, i) - a->mean[c]);
+  return dx * a->scale[c];
+}
+
+#endif

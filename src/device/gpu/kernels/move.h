@@ -1,0 +1,143 @@
+/* Work that moves values: dropout, concat and slice, crop, permute, tile, gather; one thread per
+ * element that is written. */
+#ifndef CR_GPU_KERNELS_MOVE_H
+#define CR_GPU_KERNELS_MOVE_H
+
+#include "crema/types.h"
+#include "device/gpu/kernels/philox.h"
+#include "device/gpu/kernels/values.h"
+
+typedef struct cr_dropout_args {
+  cr_hd_values x, out;
+  uint8_t *mask; /* 1: kept */
+  int64_t count;
+  uint64_t seed, counter, threshold; /* the fraction `ratio` of all 2^32 words is below it */
+  float scale;
+} cr_dropout_args;
+
+/* Elements 4 i ... 4 i + 3, one word of the generator each (Srivastava et al., 2014). */
+CR_HD void cr_dropout_fwd_device(const void *args, int64_t i) {
+  const cr_dropout_args *a = (const cr_dropout_args *)args;
+  uint32_t word[4];
+  cr_hd_philox(a->seed, a->counter, (uint64_t)i, word);
+  for (int k = 0; k < 4; ++k) {
+    const int64_t at = 4 * i + k;
+    if (at >= a->count) return;
+    const bool kept = word[k] >= a->threshold;
+    a->mask[at] = kept ? 1 : 0;
+    cr_put(a->out, at, kept ? cr_get(a->x, at) * a->scale : 0);
+  }
+}
+
+CR_HD float cr_dropout_bwd_device(const void *args, int64_t i) {
+  const cr_dropout_args *a = (const cr_dropout_args *)args;
+  const float x = cr_get(a->x, i);
+  return a->mask[i] != 0 ? x * a->scale : 0;
+}
+
+typedef struct cr_rows_args {
+  cr_hd_values from, to;
+  cr_divisor length;          /* of one row */
+  int64_t from_step, to_step; /* between rows */
+} cr_rows_args;
+
+CR_HD void cr_copy_rows_device(const void *args, int64_t i) {
+  const cr_rows_args *a = (const cr_rows_args *)args;
+  const cr_quotient at = cr_divide_by(i, a->length);
+  cr_put(a->to, at.whole * a->to_step + at.rest,
+         cr_get(a->from, at.whole * a->from_step + at.rest));
+}
+
+/* Goes through the elements of `walked` in order; strides give the same element of the other array.
+ */
+typedef struct cr_walk_args {
+  cr_hd_values from, out;
+  int axes;
+  int64_t dim[CREMA_MAX_AXES], stride[CREMA_MAX_AXES];
+  int64_t low[CREMA_MAX_AXES], high[CREMA_MAX_AXES]; /* crop backward: the window in `dim` */
+  int64_t base;
+} cr_walk_args;
+
+/* Crop and permute, forward: the source of element i of `out` is base + sum at[a] * stride[a]. */
+CR_HD float cr_walk_read_device(const void *args, int64_t i) {
+  const cr_walk_args *a = (const cr_walk_args *)args;
+  int64_t from = a->base, rest = i;
+  for (int k = a->axes - 1; k >= 0; --k) {
+    const cr_quotient q = cr_divide(rest, a->dim[k]);
+    from += q.rest * a->stride[k];
+    rest = q.whole;
+  }
+  return cr_get(a->from, from);
+}
+
+/* Crop, backward: element i of the whole is 0 outside the window low <= at < high. */
+CR_HD float cr_walk_window_device(const void *args, int64_t i) {
+  const cr_walk_args *a = (const cr_walk_args *)args;
+  int64_t from = 0, rest = i;
+  bool inside = true;
+  for (int k = a->axes - 1; k >= 0; --k) {
+    const cr_quotient q = cr_divide(rest, a->dim[k]);
+    if (q.rest < a->low[k] || q.rest >= a->high[k]) inside = false;
+    from += (q.rest - a->low[k]) * a->stride[k];
+    rest = q.whole;
+  }
+  return inside ? cr_get(a->from, from) : 0;
+}
+
+typedef struct cr_tile_args {
+  cr_hd_values from, to;
+  int64_t tiles, inner;
+} cr_tile_args;
+
+CR_HD void cr_tile_fwd_device(const void *args, int64_t i) {
+  const cr_tile_args *a = (const cr_tile_args *)args;
+  const cr_quotient at = cr_divide(i, a->inner);
+  cr_put(a->to, i, cr_get(a->from, cr_divide(at.whole, a->tiles).whole * a->inner + at.rest));
+}
+
+CR_HD void cr_tile_bwd_device(const void *args, int64_t i) {
+  const cr_tile_args *a = (const cr_tile_args *)args;
+  const cr_quotient at = cr_divide(i, a->inner);
+  const cr_hd_values from = cr_hd_values_from(a->from, at.whole * a->tiles * a->inner + at.rest);
+  double sum = 0;
+  for (int64_t k = 0; k < a->tiles; ++k) sum += (double)cr_get(from, k * a->inner);
+  cr_put(a->to, i, (float)sum);
+}
+
+typedef struct cr_gather_args {
+  cr_hd_values from, to;
+  cr_hd_values bias; /* forward; absent: 0 */
+  const float *index;
+  int64_t rows, width, count; /* of the table, of a row, of the indices */
+  cr_gpu_fault *fault;
+} cr_gather_args;
+
+/* The row that the `i`-th index names; -1, reported, when there is none. */
+CR_HD int64_t cr_gather_row(const cr_gather_args *a, int64_t i) {
+  const float value = a->index[i];
+  if (value >= 0 && (double)value < (double)a->rows) return (int64_t)value;
+  cr_report(a->fault, CR_GPU_FAULT_INDEX, value, i, a->count, a->rows);
+  return -1;
+}
+
+CR_HD void cr_gather_fwd_device(const void *args, int64_t i) {
+  const cr_gather_args *a = (const cr_gather_args *)args;
+  const cr_quotient at = cr_divide(i, a->width);
+  const int64_t row = cr_gather_row(a, at.whole);
+  float y = row < 0 ? 0 : cr_get(a->from, row * a->width + at.rest);
+  if (a->bias.at != NULL) y = y + cr_get(a->bias, at.rest);
+  cr_put(a->to, i, y);
+}
+
+/* Column i of the table's gradient, which is in F32. One thread processes the indices in order, so
+ * that the terms of repeated rows are added in a fixed order. */
+CR_HD void cr_gather_bwd_device(const void *args, int64_t i) {
+  const cr_gather_args *a = (const cr_gather_args *)args;
+  float *sum = (float *)a->to.at;
+  for (int64_t n = 0; n < a->count; ++n) {
+    const int64_t row = cr_gather_row(a, n);
+    if (row >= 0) sum[row * a->width + i] += cr_get(a->from, n * a->width + i);
+  }
+}
+
+#endif

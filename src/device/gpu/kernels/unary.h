@@ -1,0 +1,100 @@
+/* Element-wise functions of one argument, and their gradients. */
+#ifndef CR_GPU_KERNELS_UNARY_H
+#define CR_GPU_KERNELS_UNARY_H
+
+#include "device/backend/op_desc.h"
+#include "device/gpu/kernels/thread_block.h"
+#include "device/gpu/kernels/values.h"
+
+typedef struct cr_unary_args {
+  cr_hd_values x, y, dy;
+  cr_hd_values out; /* y or dx */
+  int function;
+  float alpha, beta, gamma;
+} cr_unary_args;
+
+CR_HD float cr_power_of(float base, float power) {
+  if (power == 1) return base;
+  if (power == 2) return base * base;
+  if (power == 3) return base * base * base;
+  return power == 0 ? 1 : powf(base, power);
+}
+
+CR_HD float cr_unary_value(const cr_unary_args *a, float x) {
+  switch (a->function) {
+    /* A slope of 0 does not multiply, so that -infinity gives 0. */
+    case CR_UNARY_RELU: return x < 0 ? (a->alpha == 0 ? 0 : a->alpha * x) : x;
+    case CR_UNARY_SIGMOID: return cr_sigmoid_of(x);
+    case CR_UNARY_TANH: return tanhf(x);
+    case CR_UNARY_POWER: return cr_power_of(a->beta * x + a->gamma, a->alpha);
+    case CR_UNARY_EXP: return expf(a->alpha * (a->beta * x + a->gamma));
+    case CR_UNARY_LOG: return a->alpha * logf(a->beta * x + a->gamma);
+    case CR_UNARY_ABS: return fabsf(x);
+    case CR_UNARY_ELU: return a->beta * (x > 0 ? x : a->alpha * expm1f(x));
+    case CR_UNARY_BNLL: return (x > 0 ? x : 0) + log1pf(expf(-fabsf(x)));
+    case CR_UNARY_THRESHOLD: return x > a->alpha ? 1 : 0;
+    case CR_UNARY_CLIP: return x < a->alpha ? a->alpha : x > a->beta ? a->beta : x;
+    case CR_UNARY_SWISH: return x * cr_sigmoid_of(a->alpha * x);
+    default: return x;
+  }
+}
+
+CR_HD float cr_power_slope(const cr_unary_args *a, float x) {
+  const float base = a->beta * x + a->gamma, factor = a->alpha * a->beta;
+  if (factor == 0) return 0;
+  if (a->alpha == 1) return factor;
+  return a->alpha == 2 ? factor * base : factor * powf(base, a->alpha - 1);
+}
+
+CR_HD float cr_swish_slope(const cr_unary_args *a, float x, float y) {
+  const float s = cr_sigmoid_of(a->alpha * x);
+  return a->alpha * y + s * (1 - a->alpha * y);
+}
+
+/* dy / dx of all but the three functions with a special product as gradient. */
+CR_HD float cr_unary_slope(const cr_unary_args *a, float x, float y) {
+  switch (a->function) {
+    case CR_UNARY_POWER: return cr_power_slope(a, x);
+    case CR_UNARY_EXP: return a->alpha * a->beta * y;
+    case CR_UNARY_LOG: return a->alpha * a->beta / (a->beta * x + a->gamma);
+    case CR_UNARY_ABS: return (float)((x > 0) - (x < 0));
+    case CR_UNARY_ELU: return x > 0 ? a->beta : y + a->beta * a->alpha;
+    case CR_UNARY_BNLL: return cr_sigmoid_of(x);
+    case CR_UNARY_THRESHOLD: return 0;
+    case CR_UNARY_CLIP:
+      if (x == a->alpha || x == a->beta) return a->gamma;
+      return x > a->alpha && x < a->beta ? 1 : 0;
+    case CR_UNARY_SWISH: return cr_swish_slope(a, x, y);
+    default: return 1;
+  }
+}
+
+CR_HD float cr_unary_fwd_device(const void *args, int64_t i) {
+  const cr_unary_args *a = (const cr_unary_args *)args;
+  return cr_unary_value(a, cr_get(a->x, i));
+}
+
+CR_HD float cr_unary_bwd_device(const void *args, int64_t i) {
+  const cr_unary_args *a = (const cr_unary_args *)args;
+  const float x = cr_get(a->x, i), y = cr_get(a->y, i), dy = cr_get(a->dy, i);
+  switch (a->function) {
+    case CR_UNARY_SIGMOID: return dy * y * (1 - y);
+    case CR_UNARY_TANH: return dy * (1 - y * y);
+    default: return dy * cr_unary_slope(a, x, y);
+  }
+}
+
+/* The commonest function, without branches for other functions. */
+CR_HD float cr_relu_fwd_device(const void *args, int64_t i) {
+  const cr_unary_args *a = (const cr_unary_args *)args;
+  const float x = cr_get(a->x, i);
+  return x < 0 ? (a->alpha == 0 ? 0 : a->alpha * x) : x;
+}
+
+CR_HD float cr_relu_bwd_device(const void *args, int64_t i) {
+  const cr_unary_args *a = (const cr_unary_args *)args;
+  const float dy = cr_get(a->dy, i);
+  return cr_get(a->x, i) > 0 ? dy : a->alpha * dy;
+}
+
+#endif

@@ -1,0 +1,90 @@
+/* How the rows of the GPU table reach the device: kernels, matrix products, faults. The rows
+ * (rows_*.c) are plain C without headers of a GPU's libraries. Each plug-in has a driver, which
+ * implements the calls that are marked (driver). The tests run every row on the host, over a
+ * further implementation. */
+#ifndef CR_GPU_LAUNCH_H
+#define CR_GPU_LAUNCH_H
+
+#include "device/backend/kernel.h"
+#include "device/gpu/kernels/hd.h"
+
+/* Added to a device function's number: as it is compiled for the common case (kernels/hd.h). */
+enum { CR_COMMON = 1 << 16 };
+
+typedef enum cr_device_function {
+#define CR_EACH(name, args) CR_DEVICE_FUNCTION_##name,
+#define CR_VALUE(name, args) CR_DEVICE_FUNCTION_##name,
+#define CR_THREAD_BLOCK(name, args) CR_DEVICE_FUNCTION_##name,
+#include "device/gpu/kernels/device_functions.inc"
+#undef CR_EACH
+#undef CR_VALUE
+#undef CR_THREAD_BLOCK
+  CR_BODIES
+} cr_device_function;
+
+/* (driver) Makes a device current for the calling thread until cr_gpu_leave(*before). */
+crema_status cr_gpu_enter(const crema_device *device, int *before) CREMA_MUST_USE;
+void cr_gpu_leave(int before);
+
+/* The calls below need the context's device to be current. */
+
+/* Queues `count` elements of a CR_EACH or CR_VALUE device function on the context's stream; `args`
+ * is the device function's argument block and is copied. `function` may have CR_COMMON added. count
+ * 0 does nothing. Errors: CREMA_E_DEVICE naming the device function. */
+crema_status cr_gpu_each(crema_context *context, int function, const void *args,
+                         int64_t count) CREMA_MUST_USE;
+
+/* Queues `segments` segments of a CR_THREAD_BLOCK device function. `length` is the number of steps
+ * that one lane would need for a segment; it chooses the size of the thread block. Errors: as
+ * cr_gpu_each. */
+crema_status cr_gpu_thread_blocks(crema_context *context, int function, const void *args,
+                                  int64_t segments, int64_t length) CREMA_MUST_USE;
+
+/* The name of a device function's number, with or without CR_COMMON. */
+const char *cr_gpu_function_name(int function);
+
+typedef struct cr_gpu_launch {
+  int function; /* a cr_device_function, with or without CR_COMMON */
+  const void *args;
+  int64_t count; /* of elements or segments, at least 1 */
+  int lanes;     /* of the thread block of a segment: 1, or a power of two from 32 to 1024; 0: the
+                    device function has none */
+} cr_gpu_launch;
+
+/* (driver) Queues the launch on the context's stream. Copies the argument block. Errors: as
+ * cr_gpu_each. */
+crema_status cr_gpu_start(crema_context *context, const cr_gpu_launch *launch) CREMA_MUST_USE;
+
+/* (driver) The device address of the context's record, in which kernels report invalid numbers. */
+cr_gpu_fault *cr_gpu_fault_of(crema_context *context);
+
+/* Turns a kernel's fault into an error and clears it. Errors: CREMA_E_RANGE. */
+crema_status cr_gpu_fault_take(cr_gpu_fault *fault) CREMA_MUST_USE;
+
+/* A product of row-major matrices, c = op(a) op(b) + bias, or c += op(a) op(b). c is (m, n), op(a)
+ * (m, k), op(b) (k, n). A transposed matrix is stored (k, m) or (n, k). Rows have no gaps. */
+typedef struct cr_gemm_shape {
+  crema_dtype type; /* of all matrices and the bias: F32, F16 or BF16; sums are in F32 */
+  int64_t m, n, k;
+  bool a_transposed, b_transposed;
+  bool bias; /* n values, added to every row of c; never together with accumulate */
+} cr_gemm_shape;
+
+/* (driver) A plan and its calls. */
+typedef struct cr_gemm_plan cr_gemm_plan;
+
+/* Errors: CREMA_E_UNSUPPORTED when the library is not there or does not take the shape;
+ * CREMA_E_NO_MEMORY. *workspace receives the bytes of scratchpad of a run. */
+crema_status cr_gemm_plan_create(crema_context *context, const cr_gemm_shape *shape,
+                                 cr_gemm_plan **out, size_t *workspace) CREMA_MUST_USE;
+
+/* Queues the product; from any thread. bias: address 0 unless the shape has one. Errors:
+ * CREMA_E_DEVICE. */
+crema_status cr_gemm_plan_run(cr_gemm_plan *plan, crema_context *context, const void *a,
+                              const void *b, const void *bias, bool accumulate, void *c,
+                              crema_devptr workspace) CREMA_MUST_USE;
+
+/* Accepts NULL. */
+void cr_gemm_plan_destroy(cr_gemm_plan *plan);
+
+#endif
