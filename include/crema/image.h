@@ -34,7 +34,8 @@ typedef struct crema_image_options {
 CREMA_API void crema_image_options_init(crema_image_options *options);
 
 /* Reads the size of the image file `path` from its header: *height and *width in pixels. The
- * formats are JPEG, PNG, BMP, GIF (its first frame), PNM, TIFF (its first image) and WebP. Errors,
+ * formats are JPEG, PNG, BMP, GIF (its first frame), PNM, TIFF (its first image) and WebP (the
+ * first frame of an animation). Errors,
  * which name the path: CREMA_E_NOT_FOUND, CREMA_E_CORRUPT, CREMA_E_UNSUPPORTED for another format,
  * CREMA_E_RANGE for an image that is too large. */
 CREMA_API crema_status crema_image_size(const char *path, int *height, int *width) CREMA_MUST_USE;

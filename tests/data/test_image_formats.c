@@ -1,5 +1,6 @@
 /* BMP, GIF, PNM, TIFF and WebP: every kind of file, damage and limits. */
 #include <gif_lib.h>
+#include <stdlib.h>
 #include <string.h>
 #include <tiffio.h>
 #include <unistd.h>
@@ -338,6 +339,80 @@ TEST(kinds_of_webp) {
       cr_image_decode((const uint8_t *)"RIFF\x20\0\0\0WEBPVP8Z\0\0\0\0", 20, CR_IMAGE_NATIVE, &out),
       CREMA_E_CORRUPT, "WebP: ");
   assert_null(out.pixels);
+  cr_buffer_free(&file);
+}
+
+static void put_chunk(cr_buffer *file, const char *name, const void *bytes, size_t size) {
+  const uint8_t length[4] = {(uint8_t)size, (uint8_t)(size >> 8), 0, 0};
+  ok(cr_buffer_append(file, name, 4));
+  ok(cr_buffer_append(file, length, 4));
+  ok(cr_buffer_append(file, bytes, size));
+  if (size % 2 == 1) ok(cr_buffer_append(file, "", 1));
+}
+
+/* A frame of 2 x 2 pixels. */
+static void put_frame(cr_buffer *file, const uint8_t bgr[12], int top, int left) {
+  cr_buffer frame = {0};
+  uint8_t *bytes = NULL;
+  const uint8_t head[16] = {
+      (uint8_t)(left / 2), 0, 0, (uint8_t)(top / 2), 0, 0, 1, 0, 0, 1, 0, 0, 9};
+  const size_t size = WebPEncodeLosslessBGR(bgr, 2, 2, 6, &bytes);
+  ok(cr_buffer_append(&frame, head, sizeof head));
+  ok(cr_buffer_append(&frame, bytes + 12, size - 12)); /* without the head of the file */
+  WebPFree(bytes);
+  put_chunk(file, "ANMF", frame.data, frame.size);
+  cr_buffer_free(&frame);
+}
+
+/* A canvas of `side` pixels a side, and two frames, the first at (top, left). */
+static void make_animation(cr_buffer *file, int side, int top, int left) {
+  static const uint8_t other[12] = {9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9};
+  const uint8_t canvas[10] = {2, 0, 0, 0, (uint8_t)(side - 1), 0, 0, (uint8_t)(side - 1)};
+  static const uint8_t loop[6] = {255, 255, 255, 255, 0, 0};
+  cr_buffer_clear(file);
+  ok(cr_buffer_append(file, "RIFF\0\0\0\0WEBP", 12));
+  put_chunk(file, "VP8X", canvas, sizeof canvas);
+  put_chunk(file, "ANIM", loop, sizeof loop);
+  put_frame(file, four_bgr, top, left);
+  put_frame(file, other, 0, 0);
+  file->data[4] = (char)(file->size - 8);
+  file->data[5] = (char)((file->size - 8) >> 8);
+}
+
+/* The end of the first frame. */
+static size_t first_frame_end(const cr_buffer *file) {
+  enum { BEFORE = 12 + 18 + 14 }; /* the heads of the file, VP8X and ANIM */
+  return BEFORE + 8 + (uint8_t)file->data[BEFORE + 4];
+}
+
+/* The first frame of an animation, also of one that covers a part of the black canvas. */
+TEST(animated_webp) {
+  static const uint8_t black[3];
+  cr_buffer file = {0};
+  cr_image out = {0};
+  make_animation(&file, 2, 0, 0);
+  expect(&file, 3, four_bgr, four_gray);
+  make_animation(&file, 5, 2, 0);
+  ok(decode(&file, CR_IMAGE_NATIVE, &out));
+  assert_true(out.height == 5 && out.width == 5 && out.channels == 3);
+  for (int i = 0; i < 25; ++i) {
+    const int y = i / 5 - 2, x = i % 5;
+    const bool inside = y >= 0 && y < 2 && x < 2;
+    assert_memory_equal(out.pixels + 3 * i, inside ? four_bgr + 3 * (2 * y + x) : black, 3);
+  }
+  make_animation(&file, 3, 2, 0); /* the frame leaves the canvas */
+  assert_fails(decode(&file, CR_IMAGE_NATIVE, &out), CREMA_E_CORRUPT, "WebP: the file is damaged");
+  make_animation(&file, 2, 0, 0);
+  for (size_t size = 20; size < first_frame_end(&file); ++size) {
+    char *copy = malloc(size); /* so that the address sanitizer sees the end */
+    assert_non_null(copy);
+    memcpy(copy, file.data, size);
+    assert_int_not_equal(cr_image_decode((const uint8_t *)copy, size, CR_IMAGE_NATIVE, &out),
+                         CREMA_OK);
+    free(copy);
+  }
+  ok(cr_image_decode((const uint8_t *)file.data, first_frame_end(&file), CR_IMAGE_NATIVE, &out));
+  cr_image_free(&out);
   cr_buffer_free(&file);
 }
 

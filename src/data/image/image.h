@@ -34,10 +34,10 @@ typedef enum cr_image_color {
 /* The largest side and area. */
 enum { CR_IMAGE_MAX_SIDE = 65500, CR_IMAGE_MAX_PIXELS = 1 << 27 };
 
-/* Decodes a file of `size` bytes: JPEG, PNG, BMP, GIF (the first frame), PNM, TIFF (the first image)
- * or WebP. Samples of 16 bits become 8 bits. Palettes and CMYK become colours; alpha is dropped.
- * Rejects a file that claims far more pixels than its bytes can hold before it allocates memory.
- * Errors, after which the image's content is undefined:
+/* Decodes a file of `size` bytes: JPEG, PNG, BMP, GIF (the first frame), PNM, TIFF (the first
+ * image) or WebP (the first frame of an animation). Samples of 16 bits become 8 bits. Palettes and
+ * CMYK become colours; alpha is dropped. Rejects a file that claims far more pixels than its bytes
+ * can hold before it allocates memory. Errors, after which the image's content is undefined:
  * CREMA_E_CORRUPT, CREMA_E_UNSUPPORTED (another format), CREMA_E_RANGE (too large),
  * CREMA_E_NO_MEMORY. */
 crema_status cr_image_decode(const uint8_t *bytes, size_t size, cr_image_color color,
