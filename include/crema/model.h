@@ -99,8 +99,8 @@ CREMA_API void crema_model_destroy(crema_model *model);
 CREMA_API const char *crema_model_explain(const crema_model *model);
 
 /* The preprocessing of images for input `index`: the same as of the plain net
- * (crema_preprocessing_create). It is part of the model, so all sessions use the same one, and it
- * lives as long as the model and its sessions. Errors: as crema_preprocessing_create. */
+ * (crema_preprocessing_create). It stays owned by the model, for all sessions, and lives as
+ * long as the model and its sessions. Errors: as crema_preprocessing_create. */
 CREMA_API crema_status crema_model_preprocessing(crema_model *model, int index,
                                                  crema_preprocessing **out) CREMA_MUST_USE;
 

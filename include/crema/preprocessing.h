@@ -41,7 +41,9 @@ typedef struct crema_pixels {
 
 /* Reads the preprocessing of input `index` of `net` from the transform_param of its Input layer:
  *
- * - resize_param: height and width. Only resize_mode WARP and interp_mode LINEAR are supported.
+ * - resize_param: height and width, with resize_mode WARP or FIT_SMALL_SIZE and interp_mode LINEAR.
+ *   Or, as in an ImageData layer and for every Caffe, image_data_param of the same layer:
+ * new_height and new_width, or short_side.
  * - mean_value or mean_file. A relative path is tried from the working directory, then from the
  *   folder of the net's file. The file is read for the first image.
  * - scale and bgr2rgb.

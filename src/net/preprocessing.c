@@ -38,6 +38,7 @@ crema_status crema_preprocessing_create(const crema_net *net, int index,
     return cr_fail(CREMA_E_RANGE, "input %d of a net with %d inputs", index, net->inputs);
   }
   const cr_preprocessed_input input = {.param = net->param->layer[maker]->transform_param,
+                                       .image = net->param->layer[maker]->image_data_param,
                                        .layer = net->layer[maker].layer->name,
                                        .type = net->layer[maker].layer->kind->type,
                                        .net_path = net->path,

@@ -71,6 +71,21 @@ TEST(fields_of_the_input_layer) {
   crema_preprocessing_destroy(p);
 }
 
+/* Fields of every Caffe's schema. */
+TEST(sizes_of_image_data) {
+  crema_preprocessing *p =
+      make(3, "transform_param { crop_size: 0 } image_data_param { new_height: 12 new_width: 16 }");
+  assert_int_equal(crema_preprocessing_options(p)->resize_height, 12);
+  assert_int_equal(crema_preprocessing_options(p)->resize_width, 16);
+  assert_false(crema_preprocessing_options(p)->keep_aspect);
+  crema_preprocessing_destroy(p);
+  p = make(3, "transform_param { } image_data_param { short_side: 12 }");
+  assert_int_equal(crema_preprocessing_options(p)->resize_height, 12);
+  assert_int_equal(crema_preprocessing_options(p)->resize_width, 12);
+  assert_true(crema_preprocessing_options(p)->keep_aspect);
+  crema_preprocessing_destroy(p);
+}
+
 TEST(guesses_are_told) {
   crema_preprocessing *p = make(3, "");
   const char *guess = crema_preprocessing_guess(p);
@@ -100,6 +115,11 @@ TEST(fields_that_do_not_fit) {
   refuse(1, "mean_value: 1 mean_value: 2 mean_value: 3", CREMA_E_SHAPE,
          "3 mean values for an input of 1 channels");
   refuse(3, "mean_value: 1 mean_file: 'm'", CREMA_E_ARGUMENT, "exclude each other");
+  refuse(3, "resize_param { height: 9 width: 11 } } image_data_param { new_height: 9 new_width: 9",
+         CREMA_E_ARGUMENT, "exclude each other");
+  refuse(3, "} image_data_param { new_height: 9 short_side: 8", CREMA_E_ARGUMENT,
+         "exclude each other");
+  refuse(3, "} image_data_param { new_height: 9", CREMA_E_RANGE, "a size of 9 x 0 pixels");
   refuse(3, "resize_param { height: 9 }", CREMA_E_ARGUMENT, "resize_param: height: 9");
   refuse(3, "resize_param { height: 9 width: 70000 }", CREMA_E_RANGE, "70000");
   refuse(3, "resize_param { height: 9 width: 9 resize_mode: FIT_LARGE_SIZE_AND_PAD }",

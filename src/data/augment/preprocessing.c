@@ -91,7 +91,7 @@ static crema_status fill(crema_preprocessing *p, const cr_preprocessed_input *in
   char *file = NULL;
   CR_TRY(cr_preprocessing_read(input, &options));
   if (options.mean_file != NULL && options.mean_file[0] != '\0') {
-    CR_TRY(cr_file_resolve_input(input->net_path, options.mean_file, &file));
+    CR_TRY(cr_file_resolve(input->net_path, options.mean_file, &file));
     options.mean_file = file;
   }
   crema_status status = set_options(p, &options);
@@ -219,10 +219,13 @@ crema_status crema_preprocessing_labels(crema_preprocessing *preprocessing, int6
 
 /* ---- images -------------------------------------------------------------- */
 
-/* With the lock. */
+/* With the lock. Warns if a missing file is in a folder above the net. */
 static crema_status read_mean(crema_preprocessing *p) {
+  char *path = NULL;
   if (p->mean_file == NULL || p->mean.values != NULL) return CREMA_OK;
-  const crema_status status = cr_mean_read(p->mean_file, &p->mean);
+  CR_TRY(cr_file_resolve_input(p->net_path, p->mean_file, &path));
+  const crema_status status = cr_mean_read(path, &p->mean);
+  free(path);
   if (p->layer == NULL) return cr_fail_in(status, "mean_file");
   const cr_where where = {.layer = p->layer, .type = p->type, .file = p->net_path};
   return cr_fail_where(cr_fail_in(status, "transform_param: mean_file"), &where);

@@ -8,6 +8,7 @@
 /* An input of a deploy net. Nothing of it is kept. */
 typedef struct cr_preprocessed_input {
   const Caffe__TransformationParameter *param; /* NULL: none */
+  const Caffe__ImageDataParameter *image;      /* NULL: none */
   const char *layer, *type;                    /* name and type of the Input layer */
   const char *net_path;                        /* the net's file; NULL: none */
   crema_shape shape;                           /* of the input */

@@ -64,6 +64,29 @@ static crema_status read_resize(const Caffe__ResizeParameter *param, crema_image
   return CREMA_OK;
 }
 
+/* The fields of an ImageData layer: a size, or the length of the shorter side. */
+static crema_status read_image_size(const cr_preprocessed_input *input, crema_image_options *out) {
+  const Caffe__ImageDataParameter *image = input->image;
+  const uint32_t side = image->short_side;
+  const uint32_t height = side > 0 ? side : image->new_height;
+  const uint32_t width = side > 0 ? side : image->new_width;
+  if (height == 0 && width == 0) return CREMA_OK;
+  if (input->param->resize_param != NULL ||
+      (side > 0 && image->new_height + image->new_width > 0)) {
+    return cr_fail(CREMA_E_ARGUMENT,
+                   "resize_param, and new_height or short_side of image_data_param, exclude each "
+                   "other");
+  }
+  if (height == 0 || width == 0 || height > CR_IMAGE_MAX_SIDE || width > CR_IMAGE_MAX_SIDE) {
+    return cr_fail(CREMA_E_RANGE, "image_data_param: a size of %u x %u pixels (at most %d a side)",
+                   height, width, CR_IMAGE_MAX_SIDE);
+  }
+  out->resize_height = (int)height;
+  out->resize_width = (int)width;
+  out->keep_aspect = side > 0;
+  return CREMA_OK;
+}
+
 static crema_status check_crop(const Caffe__TransformationParameter *param,
                                const crema_shape *shape) {
   const int64_t height = param->crop_h != 0 ? param->crop_h : param->crop_size;
@@ -106,6 +129,7 @@ crema_status cr_preprocessing_read(const cr_preprocessed_input *input, crema_ima
   CR_TRY(check_crop(param, &input->shape));
   CR_TRY(check_channels(param, &input->shape));
   if (param->resize_param != NULL) CR_TRY(read_resize(param->resize_param, out));
+  if (input->image != NULL) CR_TRY(read_image_size(input, out));
   out->mean = param->mean_value;
   out->mean_count = (int)param->n_mean_value;
   out->mean_file = param->mean_file;

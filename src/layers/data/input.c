@@ -2,9 +2,9 @@
  *
  * Formula: none: the caller writes the values; at first they are 0.
  * Shapes: no bottom -> tops of the given shapes: one for all, or one per top.
- * Fields: input_param, transform_param.
- * Caffe: the same. transform_param has no effect on the layer: crema_preprocessing_create gives it to
- * programs that load images.
+ * Fields: input_param, transform_param, image_data_param.
+ * Caffe: the same. transform_param, and new_height, new_width and short_side of image_data_param,
+ * have no effect on the layer: crema_preprocessing_create gives them to programs that load images.
  * Example:
  *   layer { name: "input" type: "Input" top: "x" input_param { shape { dim: 1 dim: 3 } } } */
 #include "core/fail.h"
