@@ -3,9 +3,7 @@
 #include <string.h>
 
 #include "cli.h"
-#include "core/buffer.h"
 #include "core/fail.h"
-#include "core/file.h"
 #include "crema/net.h"
 #include "device_flag.h"
 #include "image_flags.h"
@@ -26,46 +24,30 @@ static bool choose_method(const char *text, cr_calibrate_method *out) {
   return found >= 0;
 }
 
-/* The next line's first word; NULL at the end. */
-static char *next_path(char **text) {
-  for (;;) {
-    char *line = strtok_r(NULL, "\n", text);
-    if (line == NULL) return NULL;
-    line[strcspn(line, " \t\r")] = '\0';
-    if (line[0] != '\0') return line;
-  }
-}
-
-static crema_status run_images(cr_calibration *c, crema_net *net, calibrate_flags *flags,
-                               char *list) {
+static crema_status run_images(cr_calibration *c, crema_net *net, calibrate_flags *flags) {
   int64_t count = 0;
+  cli_image_list list = {0};
   crema_preprocessing *images = NULL;
-  CR_TRY(cli_image_flags_fit(&flags->image, flags->model, net, &images));
   crema_status status = CREMA_OK;
-  for (const char *path; count < flags->iterations && (path = next_path(&list)) != NULL; ++count) {
+  CR_TRY_GOTO(cli_image_list_read(flags->images, &list), out);
+  CR_TRY_GOTO(cli_image_flags_fit(&flags->image, flags->model, net, &images), out);
+  for (const char *path; count < flags->iterations && (path = cli_image_list_next(&list)) != NULL;
+       ++count) {
     CR_TRY_GOTO(crema_preprocessing_load(images, path, crema_net_input(net, 0), 0), out);
     CR_TRY_GOTO(cr_calibration_run(c), out);
   }
-  if (count == 0) status = cr_fail(CREMA_E_ARGUMENT, "-images names no file");
 out:
   crema_preprocessing_destroy(images);
+  cli_image_list_free(&list);
   return status;
 }
 
 static crema_status run(cr_calibration *c, crema_net *net, calibrate_flags *flags) {
-  cr_buffer list = {0};
   crema_status status = CREMA_OK;
-  if (flags->images == NULL) {
-    for (int64_t i = 0; i < flags->iterations && status == CREMA_OK; ++i) {
-      status = cr_calibration_run(c);
-    }
-    return status;
+  if (flags->images != NULL) return run_images(c, net, flags);
+  for (int64_t i = 0; i < flags->iterations && status == CREMA_OK; ++i) {
+    status = cr_calibration_run(c);
   }
-  CR_TRY_GOTO(cr_file_read(flags->images, &list), out);
-  CR_TRY_GOTO(cr_buffer_make_text(&list, flags->images), out);
-  status = run_images(c, net, flags, list.data);
-out:
-  cr_buffer_free(&list);
   return status;
 }
 

@@ -15,6 +15,7 @@
 #include "data/pipeline/hdf5_set.h"
 #include "db_writer.h"
 #include "device_flag.h"
+#include "image_flags.h"
 #include "net_flags.h"
 
 enum { MAX_FEATURES = 64 };
@@ -29,7 +30,8 @@ typedef struct feature {
 
 typedef struct extractor {
   cli_net opened;
-  crema_net *net; /* of `opened` */
+  crema_net *net;              /* of `opened` */
+  crema_preprocessing *images; /* with -images */
   bool hdf5;
   const char *backend;
   crema_device *device; /* NULL: the CPU */
@@ -39,9 +41,10 @@ typedef struct extractor {
 } extractor;
 
 typedef struct extract_flags {
-  const char *weights, *model, *gpu;
+  const char *weights, *model, *gpu, *images;
   crema_weights_options options;
   bool compiled;
+  cli_image_flags image;
 } extract_flags;
 
 /* ---- HDF5 ---------------------------------------------------------------- */
@@ -125,15 +128,37 @@ static crema_status begin(extractor *x) {
   return CREMA_OK;
 }
 
-static crema_status run_batches(extractor *x, int64_t batches) {
-  for (int64_t k = 0; k < batches; ++k) {
-    CR_TRY(crema_net_forward(x->net, NULL));
-    for (int i = 0; i < x->count; ++i) {
-      const float *values = NULL;
-      CR_TRY(crema_blob_cpu_data(x->feature[i].blob, &values));
-      CR_TRY(x->hdf5 ? hdf5_put(&x->feature[i], values) : db_put(&x->feature[i], values));
-    }
+static crema_status run_batch(extractor *x) {
+  CR_TRY(crema_net_forward(x->net, NULL));
+  for (int i = 0; i < x->count; ++i) {
+    const float *values = NULL;
+    CR_TRY(crema_blob_cpu_data(x->feature[i].blob, &values));
+    CR_TRY(x->hdf5 ? hdf5_put(&x->feature[i], values) : db_put(&x->feature[i], values));
   }
+  return CREMA_OK;
+}
+
+/* One batch for each image of the list, and at most `batches`. */
+static crema_status run_images(extractor *x, const char *list_path, int64_t batches) {
+  cli_image_list list = {0};
+  crema_status status = CREMA_OK;
+  CR_TRY_GOTO(cli_image_list_read(list_path, &list), out);
+  for (const char *path; batches > 0 && (path = cli_image_list_next(&list)) != NULL; --batches) {
+    CR_TRY_GOTO(crema_preprocessing_load(x->images, path, crema_net_input(x->net, 0), 0), out);
+    CR_TRY_GOTO(run_batch(x), out);
+  }
+out:
+  cli_image_list_free(&list);
+  return status;
+}
+
+static crema_status run_batches(extractor *x, const extract_flags *flags, int64_t batches) {
+  if (flags->images != NULL) return run_images(x, flags->images, batches);
+  if (crema_net_input_count(x->net) > 0) {
+    cr_log_warning("%s: nothing fills the input '%s', which is 0; -images gives images to it",
+                   flags->model, crema_net_input_name(x->net, 0));
+  }
+  for (int64_t k = 0; k < batches; ++k) CR_TRY(run_batch(x));
   return CREMA_OK;
 }
 
@@ -165,14 +190,16 @@ static crema_status open_net(extractor *x, const extract_flags *flags) {
   return cli_net_compile(flags->model, flags->weights, &model, x->device, &x->opened);
 }
 
-static crema_status extract(extractor *x, const extract_flags *flags, char **argv,
-                            int64_t batches) {
+static crema_status extract(extractor *x, extract_flags *flags, char **argv, int64_t batches) {
   CR_TRY(read_lists(x, argv[1], argv[2]));
   if (x->hdf5) CR_TRY(cr_hdf5_load());
   CR_TRY(open_net(x, flags));
   x->net = x->opened.net;
+  if (flags->images != NULL) {
+    CR_TRY(cli_image_flags_fit(&flags->image, flags->model, x->net, &x->images));
+  }
   crema_status status = begin(x);
-  if (status == CREMA_OK) status = run_batches(x, batches);
+  if (status == CREMA_OK) status = run_batches(x, flags, batches);
   return end(x, status);
 }
 
@@ -199,16 +226,21 @@ static const char help_text[] =
     "blobs. BLOBS and OUTPUTS are lists with commas, one output for each blob. KIND is:\n"
     "  lmdb, leveldb  one Datum of floats per item; its key is the item's number in ten digits\n"
     "  hdf5           one dataset with the blob's name\n"
+    "With -images, NET is a deploy net, and each image of the list is one batch, up to BATCHES.\n"
+    "The transform_param of its Input layer says how pixels become values, as for classify.\n"
     "The last arguments CPU, or GPU and a number, stand for -gpu, as in Caffe's tool.\n"
     "\n"
     "Example:\n"
-    "  crema extract_features net.caffemodel net.prototxt fc7,prob fc7_lmdb,prob_lmdb 10 lmdb\n";
+    "  crema extract_features net.caffemodel net.prototxt fc7,prob fc7_lmdb,prob_lmdb 10 lmdb\n"
+    "  crema extract_features -images list.txt net.caffemodel deploy.prototxt fc7 out 9 lmdb\n";
 
 int crema_cmd_extract_features(int argc, char **argv) {
   extract_flags flags = {.gpu = ""};
-  const cli_flag list[] = {
+  enum { OWN = 6 };
+  cli_flag list[OWN + CLI_IMAGE_FLAGS] = {
       {"weights", CLI_FILE, &flags.weights, "the net's .caffemodel"},
       {"model", CLI_FILE, &flags.model, "the net (text)"},
+      {"images", CLI_FILE, &flags.images, "a file that lists image files, for a deploy net"},
       {"gpu", CLI_DEVICE, &flags.gpu, CLI_GPU_HELP},
       {"compiled", CLI_BOOL, &flags.compiled, CLI_COMPILED_HELP},
       {"allow_missing", CLI_BOOL, &flags.options.allow_missing, CLI_ALLOW_MISSING_HELP},
@@ -220,8 +252,9 @@ int crema_cmd_extract_features(int argc, char **argv) {
                          .max_arguments = 6,
                          .help = help_text,
                          .flags = list,
-                         .flag_count = sizeof list / sizeof *list};
+                         .flag_count = OWN + CLI_IMAGE_FLAGS};
   int exit_code;
+  cli_image_flags_list(&flags.image, &list[OWN]);
   crema_weights_options_init(&flags.options);
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
   char *rest = NULL;
@@ -229,6 +262,7 @@ int crema_cmd_extract_features(int argc, char **argv) {
   if (*rest != '\0' || batches < 1) {
     return cli_usage_error("BATCHES: expected a number above 0, found \"%s\"", argv[3]);
   }
+  if (!cli_image_flags_check(&flags.image)) return 1;
   if (!db_writer_check_kind("KIND", argv[4], true)) return 1;
   crema_device *device = NULL;
   if (!read_last_words(argc, argv, &flags.gpu) || !cli_choose_first_device(flags.gpu, &device)) {
@@ -240,6 +274,7 @@ int crema_cmd_extract_features(int argc, char **argv) {
   x->backend = argv[4];
   x->hdf5 = strcasecmp(argv[4], "hdf5") == 0 || strcasecmp(argv[4], "h5") == 0;
   crema_status status = extract(x, &flags, argv, batches);
+  crema_preprocessing_destroy(x->images);
   cli_net_close(&x->opened);
   free(x->names);
   free(x->paths);

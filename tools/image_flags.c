@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/fail.h"
+#include "core/file.h"
 #include "core/log.h"
 
 void cli_image_flags_list(cli_image_flags *flags, cli_flag out[CLI_IMAGE_FLAGS]) {
@@ -109,4 +110,25 @@ crema_status cli_image_flags_fit(cli_image_flags *flags, const char *model, crem
   if (status == CREMA_OK) *out = p;
   else crema_preprocessing_destroy(p);
   return status;
+}
+
+const char *cli_image_list_next(cli_image_list *list) {
+  for (;;) {
+    char *line = strtok_r(NULL, "\n", &list->rest);
+    if (line == NULL) return NULL;
+    line[strcspn(line, " \t\r")] = '\0';
+    if (line[0] != '\0') return line;
+  }
+}
+
+crema_status cli_image_list_read(const char *path, cli_image_list *out) {
+  CR_TRY(cr_file_read(path, &out->text));
+  CR_TRY(cr_buffer_make_text(&out->text, path));
+  out->rest = out->text.data;
+  if (out->rest != NULL && out->rest[strspn(out->rest, " \t\r\n")] != '\0') return CREMA_OK;
+  return cr_fail(CREMA_E_ARGUMENT, "%s: -images names no file", path);
+}
+
+void cli_image_list_free(cli_image_list *list) {
+  cr_buffer_free(&list->text);
 }

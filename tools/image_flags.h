@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "cli.h"
+#include "core/buffer.h"
 #include "crema/preprocessing.h"
 
 enum { CLI_MEAN_VALUES = 3, CLI_MAX_SIDE = 65500, CLI_IMAGE_FLAGS = 6 };
@@ -33,5 +34,18 @@ crema_status cli_image_flags_read(cli_image_flags *flags, crema_image_options *o
 
 /* Whether cli_image_flags_read accepts the flags. False with the error printed. */
 bool cli_image_flags_check(cli_image_flags *flags);
+
+/* A file that lists image files: the first word of each line. Zero-initialise. */
+typedef struct cli_image_list {
+  cr_buffer text;
+  char *rest; /* after the last path */
+} cli_image_list;
+
+/* Reads the list. Errors, which name the file: as reading a text, CREMA_E_ARGUMENT for a list
+ * without a path. */
+crema_status cli_image_list_read(const char *path, cli_image_list *out) CREMA_MUST_USE;
+/* The next path, owned by the list; NULL at the end. */
+const char *cli_image_list_next(cli_image_list *list);
+void cli_image_list_free(cli_image_list *list);
 
 #endif

@@ -95,6 +95,69 @@ same "the mean colour"
 classify plain -mean_file mean.binaryproto -resize 30
 cmp -s scores kept && fail "a mean file of the size before the crop is a mean image"
 
+# A fault of the files beside a net is an error that names the file, not other scores.
+make_deploy bad 'transform_param { mean_file: "none.binaryproto" }' ""
+run classify -model bad/deploy.prototxt -weights w_iter_1.caffemodel "$image"
+expect_error "a missing mean file" "layer 'data' (Input)" "transform_param: mean_file: " "none.binaryproto"
+echo "no mean" >bad/none.binaryproto
+run classify -model bad/deploy.prototxt -weights w_iter_1.caffemodel "$image"
+expect_error "a wrong mean file" "layer 'data' (Input)" "bad/none.binaryproto"
+make_deploy bad 'transform_param { crop_size: 19 }' ""
+run classify -model bad/deploy.prototxt -weights w_iter_1.caffemodel "$image"
+expect_error "a wrong crop" "bad/deploy.prototxt:1: layer 'data' (Input)" "a crop of 19 x 19 for an input"
+printf 'cat\ndog\n' >own/labels.txt
+run classify -model own/deploy.prototxt -weights w_iter_1.caffemodel "$image"
+expect_error "two labels" "own/labels.txt: names 2 classes, but the net has 3"
+rm own/labels.txt
+mkdir own/labels.txt
+run classify -model own/deploy.prototxt -weights w_iter_1.caffemodel "$image"
+expect_error "unreadable labels" "labels: " "own/labels.txt"
+rmdir own/labels.txt
+
+# Grey, alpha and 16 bits: the same colours give the same scores.
+"$python" - <<'END' || fail "images"
+import struct, zlib
+def part(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+def png(name, depth, kind, values, alpha):
+    pixel = lambda x: [8 * x * (257 if depth == 16 else 1)] * values + [9] * alpha
+    row = b"\0" + b"".join(struct.pack(">%d%s" % (values + alpha, "BH"[depth == 16]), *pixel(x)) for x in range(30))
+    head = struct.pack(">IIBBBBB", 30, 30, depth, kind, 0, 0, 0)
+    open(name + ".png", "wb").write(b"\x89PNG\r\n\x1a\n" + part(b"IHDR", head) +
+                                    part(b"IDAT", zlib.compress(row * 30)) + part(b"IEND", b""))
+png("gray", 8, 0, 1, 0)
+png("gray16", 16, 0, 1, 0)
+png("alpha", 8, 4, 1, 1)
+png("color", 8, 2, 3, 0)
+png("color16", 16, 2, 3, 0)
+png("rgba", 8, 6, 3, 1)
+END
+for name in gray gray16 alpha color color16 rgba; do
+  run classify -model own/deploy.prototxt -weights w_iter_1.caffemodel $name.png
+  expect_ok "$name.png"
+  grep -E '^-?[0-9.]+ - ' log >scores
+  [ $name = gray ] && cp scores kept
+  same "$name.png"
+done
+
+# Features of images, with the same preprocessing.
+printf '%s\n\n%s\n' "$image" gray.png >images.txt
+run extract_features -images images.txt w_iter_1.caffemodel own/deploy.prototxt fc features 10 lmdb
+expect_ok "features of images"
+grep -q "a guess" log && fail "features: the net says all"
+run data_stats features
+expect_ok "features"
+grep -q "records *2" log || grep -q "2 records" log || { fail "features: one item per image"; cat log; }
+run extract_features -images images.txt w_iter_1.caffemodel plain/deploy.prototxt fc guessed_features 1 lmdb
+expect_ok "features with a guess"
+grep -q "so the values are a guess" log || fail "features: a guess without a word"
+: >empty.txt
+run extract_features -images empty.txt w_iter_1.caffemodel own/deploy.prototxt fc none 1 lmdb
+expect_error "an empty list" "empty.txt: -images names no file"
+run extract_features w_iter_1.caffemodel own/deploy.prototxt fc zeros 1 lmdb
+expect_ok "features of zeros"
+grep -q "nothing fills the input 'data'" log || fail "features of zeros without a word"
+
 run classify -model maps/deploy.prototxt -weights w_iter_1.caffemodel "$image"
 expect_error "maps" "the output 'maps' has the shape 1 2 20 20" "classify needs one score per class" \
   "extract_features stores"
