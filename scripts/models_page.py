@@ -74,6 +74,11 @@ Each folder has three kinds of files:
 * `train_val.prototxt` or `train_test.prototxt` trains and tests it.
 * `solver.prototxt` says how to train: `crema train -solver models/lenet/solver.prototxt`.
 
+The `deploy.prototxt` of each image classifier has the [preprocessing](deploy.md#images) of `train_val.prototxt`, and
+`labels.txt` has the names of the classes. Weights from elsewhere can need other values: the published weights of
+MobileNet and DenseNet were trained with `-mean_value 103.94,116.78,123.68 -scale 0.017`. CIFAR-10 quick and ResNet-20
+subtract a mean image that `examples/cifar10/run.sh` makes.
+
 One model comes with weights, so it works at once:
 
 ```sh

@@ -21,6 +21,12 @@ IMAGENET = """\
 #     examples/imagenet/ilsvrc12_train_lmdb
 #   examples/datasets/imagenet.py val/ val.txt
 #   crema convert_imageset -resize_height 256 -resize_width 256 val/ val.txt examples/imagenet/ilsvrc12_val_lmdb"""
+# The preprocessing in a deploy file, in fields that every Caffe reads.
+IMAGENET_IMAGES = [
+    "  # Images are resized to 256 x 256 pixels and cropped; the mean is in the order blue, green, red.",
+    "  image_data_param { new_height: 256 new_width: 256 }",
+    "  transform_param { mean_value: 104 mean_value: 117 mean_value: 123 }"]
+RESNET20_IMAGES = ['  transform_param { scale: 0.0078125 mean_file: "examples/cifar10/mean.binaryproto" }']
 CIFAR10 = """# The databases and the mean: examples/cifar10/run.sh makes them from cifar-10-binary.tar.gz
 # (https://www.cs.toronto.edu/~kriz/cifar.html)."""
 
@@ -43,7 +49,8 @@ class Net:
                     f'batch_size: {batch} backend: LMDB }}', '}']
         else:
             self.lines += ['layer {', '  name: "data" type: "Input" top: "data"',
-                           f'  input_param {{ shape {{ dim: 1 dim: 3 dim: {size} dim: {size} }} }}', '}']
+                           f'  input_param {{ shape {{ dim: 1 dim: 3 dim: {size} dim: {size} }} }}',
+                           *rules.get("preprocessing", IMAGENET_IMAGES), '}']
 
     def layer(self, name, kind, bottoms, top, *fields):
         """Fields of more than a few words get a line each."""
@@ -328,7 +335,7 @@ def resnet20(train):
     """The paper's net for CIFAR-10: three groups of three blocks of two convolutions, 16, 32 and 64 channels.
     Where a group begins with a step of 2, a 1 x 1 convolution takes the short way, which the paper's nets for
     ImageNet have."""
-    net = Net("CIFAR10 ResNet-20", 32, False, {"filler": MSRA})
+    net = Net("CIFAR10 ResNet-20", 32, False, {"filler": MSRA, "preprocessing": RESNET20_IMAGES})
     if train:
         net.train, net.lines = True, [CIFAR10, 'name: "CIFAR10 ResNet-20"']
         for phase, mirror, batch in (("TRAIN", "mirror: true ", 128), ("TEST", "", 100)):
@@ -395,7 +402,7 @@ UCF101 = """\
 def c3d(train):
     """The paper's net: 3 x 3 x 3 convolutions of 16 frames. The first pooling keeps the frames. Layers have the names of
     the authors' fine-tuned weights."""
-    net = Net("C3D", 112, False, {"filler": 'type: "gaussian" std: 0.01'})
+    net = Net("C3D", 112, False, {"filler": 'type: "gaussian" std: 0.01', "preprocessing": []})  # clips
     if train:
         net.train, net.lines = True, [UCF101, 'name: "C3D"']
         for phase, more, batch in (("TRAIN", "mirror: true ", 30), ("TEST", "", 10)):
