@@ -15,7 +15,7 @@ from ._param import SolverParameter
 from ._single import SingleLayer, create_layer
 from .classifier import Classifier
 from .detector import Detector
-from .model import Model
+from .model import Model, Prediction
 from . import layers
 from .net_spec import NetSpec, params, to_proto
 from .pycaffe import (AdaDeltaSolver, AdaGradSolver, AdamSolver, Blob, NesterovSolver, Net,

@@ -1,7 +1,7 @@
 """Type stubs of the package, for editors and type checkers."""
 from collections import OrderedDict
 from os import PathLike
-from typing import Any, Callable, Iterable, Mapping, Sequence
+from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -153,6 +153,11 @@ class Net:
     def share_with(self, other: Net) -> None: ...
     def to_prototxt(self) -> str: ...
 
+class Prediction(NamedTuple):
+    index: int
+    label: str | None
+    score: float
+
 class Model:
     inputs: list[str]
     outputs: list[str]
@@ -162,6 +167,13 @@ class Model:
                  table: _Path | None = ..., threads: int = ...) -> None: ...
     def __call__(self, *arrays: ArrayLike, blobs: Iterable[str] = ...,
                  **named: ArrayLike) -> dict[str, _Floats]: ...
+    @property
+    def labels(self) -> list[str]: ...
+    def preprocess(self, image: Any) -> _Floats: ...
+    @overload
+    def classify(self, image: list[Any] | tuple[Any, ...], top: int = ...) -> list[list[Prediction]]: ...
+    @overload
+    def classify(self, image: Any, top: int = ...) -> list[Prediction]: ...
     def explain(self) -> str: ...
     def memory(self) -> tuple[int, int]: ...
 
@@ -204,7 +216,7 @@ class Classifier(Net):
                  image_dims: Sequence[int] | None = ..., mean: ArrayLike | None = ...,
                  input_scale: float | None = ..., raw_scale: float | None = ...,
                  channel_swap: Sequence[int] | None = ...) -> None: ...
-    def predict(self, inputs: Iterable[NDArray[Any]], oversample: bool = ...) -> NDArray[Any]: ...
+    def predict(self, inputs: Iterable[Any], oversample: bool = ...) -> NDArray[Any]: ...
 
 class Detector(Net):
     def __init__(self, model_file: _Path, pretrained_file: _Path, mean: ArrayLike | None = ...,

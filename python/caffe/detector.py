@@ -3,7 +3,8 @@ import os
 
 import numpy as np
 
-from . import io
+from . import _core, io
+from ._images import Images
 from ._mode import TEST
 from .pycaffe import Net
 
@@ -11,14 +12,21 @@ from .pycaffe import Net
 class Detector(Net):
     """A net with preprocessing that classifies windows of images: ``Detector(model_file, pretrained_file, ...)``.
 
-    For `mean`, `input_scale`, `raw_scale` and `channel_swap` see io.Transformer. `context_pad` is the number of
+    For `mean`, `input_scale`, `raw_scale` and `channel_swap` see io.Transformer. Without any of them, the
+    transform_param of the net's Input layer counts, if it has one. `context_pad` is the number of
     input pixels at each edge that show the surroundings of the window.
     """
 
     def __init__(self, model_file, pretrained_file, mean=None, input_scale=None, raw_scale=None,
                  channel_swap=None, context_pad=None):
         super().__init__(model_file, TEST, weights=pretrained_file)
-        self.transformer = io.make_transformer(self, mean, input_scale, raw_scale, channel_swap)
+        given = {"mean": mean, "input_scale": input_scale, "raw_scale": raw_scale,
+                 "channel_swap": channel_swap}
+        if all(value is None for value in given.values()):
+            images = Images(_core.net_preprocessing(self), self.blobs[self.inputs[0]].shape)
+            if images.guess is None:
+                given = images.transformer_options()
+        self.transformer = io.make_transformer(self, **given)
         self.configure_crop(context_pad)
 
     def detect_windows(self, images_windows):

@@ -196,48 +196,6 @@ class Transformer:
         self.input_scale[in_] = scale
 
 
-def input_options(net, model_file):
-    """The preprocessing that the transform_param of a net's first Input layer gives.
-
-    A dictionary with the keys image_dims, mean, input_scale, raw_scale and channel_swap of Classifier; empty without
-    a transform_param. A mean image becomes its mean colour.
-    """
-    from google.protobuf import text_format
-    layer = next((i for i, kind in enumerate(net._layer_types) if kind == "Input"), None)
-    if layer is None:
-        return {}
-    param = text_format.Parse(net._layer_text(layer), _pb2().LayerParameter())
-    if not param.HasField("transform_param"):
-        return {}
-    transform = param.transform_param
-    found = {"raw_scale": 255.0, "input_scale": transform.scale if transform.scale != 1 else None}
-    if net.blobs[net.inputs[0]].shape[1] == 3 and not transform.bgr2rgb:
-        found["channel_swap"] = (2, 1, 0)
-    if transform.resize_param.height and transform.resize_param.width:
-        found["image_dims"] = (transform.resize_param.height, transform.resize_param.width)
-    if transform.mean_file:
-        path = transform.mean_file
-        if not os.path.exists(path):
-            path = os.path.join(os.path.dirname(os.fspath(model_file)), path)
-        with open(path, "rb") as file:
-            mean = blobproto_to_array(_pb2().BlobProto.FromString(file.read()))
-        found["mean"] = mean.reshape(mean.shape[-3:]).mean((1, 2))
-    elif len(transform.mean_value):
-        channels = net.blobs[net.inputs[0]].shape[1]
-        found["mean"] = np.resize(np.array(transform.mean_value), channels)
-    return found
-
-
-def read_labels(model_file):
-    """The lines of the file labels.txt or labels in the folder of a net's file; an empty list without such a file."""
-    for name in ("labels.txt", "labels"):
-        path = os.path.join(os.path.dirname(os.fspath(model_file)), name)
-        if os.path.isfile(path):
-            with open(path, encoding="utf-8") as file:
-                return file.read().splitlines()
-    return []
-
-
 def make_transformer(net, mean, input_scale, raw_scale, channel_swap):
     """Creates the Transformer of a net's first input, for images with the channels last. None skips a
     step."""

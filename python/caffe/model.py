@@ -1,13 +1,22 @@
 """Compiled models: fast inference from any number of threads."""
 import os
+from typing import NamedTuple
 
 import numpy as np
 
 from . import _core
+from ._images import Images
 from ._mode import next_seed
 
 
 _PRECISIONS = ("f32", "bf16", "int8")
+
+
+class Prediction(NamedTuple):
+    """A class that Model.classify found. `label` is None without a file of labels."""
+    index: int
+    label: str | None
+    score: float
 
 
 class Model(_core.Model):
@@ -15,6 +24,10 @@ class Model(_core.Model):
 
         model = caffe.Model('deploy.prototxt', 'weights.caffemodel')
         print(model(images)['prob'])
+
+    A model has the preprocessing of its deploy file: ``classify`` and ``preprocess`` take images, and `labels` has the
+    names of the classes, or is empty. An image is a path, the bytes of an image file, an open file, a Pillow image or
+    an array of height x width x channels: uint8, or floats from 0 to 1, in the order red, green, blue.
 
     The compiler folds BatchNorm and Scale layers into the preceding convolution, and fuses activations and
     sums into the preceding layer. ``explain()`` reports all changes.
@@ -41,6 +54,8 @@ class Model(_core.Model):
         self._idle = [self.session()]
         self.inputs = self._idle[0].inputs
         self.outputs = self._idle[0].outputs
+        self._shape = self._idle[0].blob(self.inputs[0]).shape if self.inputs else ()
+        self._made_images = None
 
     def __call__(self, *arrays, blobs=(), **named):
         """Runs the model and returns a dictionary of copies of the outputs and of the blobs listed in `blobs`.
@@ -69,6 +84,45 @@ class Model(_core.Model):
             return {name: np.array(blob.data) for name, blob in kept}
         finally:
             self._idle.append(session)
+
+    @property
+    def labels(self):
+        """The lines of the file labels.txt or labels in the folder of the deploy file, or an empty list."""
+        return self._images().labels()
+
+    def _images(self):
+        if len(self.inputs) != 1:
+            raise ValueError("the model has %d inputs; images need one" % len(self.inputs))
+        if self._made_images is None:
+            self._made_images = Images(self._preprocessing(), self._shape)
+        return self._made_images
+
+    def preprocess(self, image):
+        """The input for an image, as the transform_param of the Input layer says: a float32 array of
+        channels x height x width. For a list of images it has a batch axis."""
+        if isinstance(image, (list, tuple)):
+            return self._images().put(image)
+        return self._images().put([image])[0]
+
+    def classify(self, image, top=5):
+        """The `top` likeliest classes of an image, best first, each with index, label and score. For a list of images,
+        which run as one batch, it returns a list of such lists. The first output must have one score per class."""
+        if top < 1:
+            raise ValueError("top is a number above 0, not %r" % (top,))
+        several = isinstance(image, (list, tuple))
+        images = list(image) if several else [image]
+        if not images:
+            return []
+        name = self.outputs[0]
+        scores = self(self._images().put(images))[name]
+        if scores.ndim < 2 or scores.shape[1] < 2 or scores.size != len(images) * scores.shape[1]:
+            raise ValueError("the output %r has the shape %s; classify needs one score per class" % (
+                name, " x ".join(map(str, scores.shape))))
+        scores = scores.reshape(len(images), -1)
+        labels = self._images().labels(scores.shape[1])
+        found = [[Prediction(int(i), labels[i] if labels else None, float(row[i]))
+                  for i in np.argsort(-row, kind="stable")[:top]] for row in scores]
+        return found if several else found[0]
 
     @staticmethod
     def _fill(blob, array):

@@ -1,1 +1,1 @@
-from . import Model as Model
+from . import Model as Model, Prediction as Prediction

@@ -7,6 +7,7 @@
  * - guard.c: exclusive use of a net by one thread, fork detection, exceptions of callbacks
  * - view.c: memory as a buffer, and arrays that use it
  * - blob.c, net.c, solver.c, model.c: the objects
+ * - preprocessing.c: images as inputs of nets and models
  * - layer.c: layers written in Python
  * - log.c: crema's log on standard error */
 #ifndef CREMA_PYTHON_CORE_H
@@ -124,6 +125,17 @@ const char **py_names_read(PyObject *sequence, PyObject **kept, size_t *count);
 /* Functions of model.c. */
 
 int py_model_init(PyObject *module);
+
+/* Functions of preprocessing.c. */
+
+int py_preprocessing_init(PyObject *module);
+
+/* An object for a preprocessing. It keeps `owner` alive; NULL: the object frees the preprocessing,
+ * which is freed on failure too. */
+PyObject *py_preprocessing_wrap(crema_preprocessing *preprocessing, PyObject *owner);
+
+/* net_preprocessing(net): the preprocessing of a net's first input. */
+PyObject *py_preprocessing_of_net(PyObject *module, PyObject *object);
 
 /* Functions of solver.c. */
 

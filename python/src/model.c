@@ -212,9 +212,19 @@ static PyObject *model_explain(PyObject *object, PyObject *unused) {
   return PyUnicode_FromString(text == NULL ? "" : text);
 }
 
+static PyObject *model_preprocessing(PyObject *object, PyObject *unused) {
+  const model_object *self = (model_object *)object;
+  crema_preprocessing *found = NULL;
+  (void)unused;
+  const crema_status status = crema_model_preprocessing(self->model, 0, &found);
+  return status == CREMA_OK ? py_preprocessing_wrap(found, object) : py_error_raise(NULL, status);
+}
+
 static PyMethodDef model_methods[] = {
     {"_build", model_build, METH_VARARGS, "Compiles the model."},
     {"session", model_session, METH_NOARGS, "session(): a new session, for one thread."},
+    {"_preprocessing", model_preprocessing, METH_NOARGS,
+     "The preprocessing of images for the first input."},
     {"explain", model_explain, METH_NOARGS, "explain(): a report of the changes by the passes."},
     {0},
 };

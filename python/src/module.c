@@ -81,6 +81,8 @@ static PyMethodDef functions[] = {
     {"image_size", image_size, METH_O, "image_size(path): the height and width of an image file."},
     {"load_image", load_image, METH_VARARGS,
      "load_image(path, blob): loads an image into the blob's first item."},
+    {"net_preprocessing", py_preprocessing_of_net, METH_O,
+     "net_preprocessing(net): the preprocessing of a net's first input."},
     {"version", version, METH_NOARGS, "version(): crema's version."},
     {"layer_types", layer_types, METH_NOARGS, "layer_types(): the names of all layer types."},
     {"device_count", device_count, METH_VARARGS, "device_count(type): the number of devices."},
@@ -115,7 +117,7 @@ PyMODINIT_FUNC PyInit__core(void) {
   if (module == NULL) return NULL;
   if (py_error_init(module) != 0 || py_view_init(module) != 0 || py_blob_init(module) != 0 ||
       py_net_init(module) != 0 || py_solver_init(module) != 0 || py_model_init(module) != 0 ||
-      py_layer_init(module) != 0) {
+      py_preprocessing_init(module) != 0 || py_layer_init(module) != 0) {
     Py_CLEAR(module);
   }
   return module;

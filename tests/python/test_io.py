@@ -200,17 +200,25 @@ class Wholes(case.FolderCase):
         self.assertNotEqual(said, case.DEPLOY)
         model = self.write("said.prototxt", said)
         self.write("labels.txt", "cat\ndog\n")
-        pictures = [np.random.rand(20, 30, 3)]
+        pictures = [np.random.RandomState(1).randint(0, 256, (20, 30, 3)).astype(np.uint8)]
+        floats = [pictures[0] / np.float32(255)]
         classifier = caffe.Classifier(model, self.weights)
+        compiled = caffe.Model(model, self.weights, without=["fold", "fuse", "winograd", "parts", "batch"])
+        # The same image in each form gives the same bits.
+        wanted = classifier.predict(pictures, oversample=False)
+        np.testing.assert_array_equal(classifier.predict(floats, oversample=False), wanted)
+        np.testing.assert_array_equal(compiled.preprocess(pictures[0]), classifier.blobs["data"].data[0])
+        # Both average over bilinear resizing, here with 11-bit weights and 8-bit pixels, there with floats.
+        close = dict(atol=0.05)
         self.assertEqual(classifier.labels, ["cat", "dog"])
         wanted = caffe.Classifier(self.model, self.weights, image_dims=(10, 12), mean=np.array([1.0, 2, 3]),
                                   raw_scale=255, channel_swap=(2, 1, 0), input_scale=0.5)
-        np.testing.assert_array_equal(classifier.predict(pictures), wanted.predict(pictures))
+        np.testing.assert_allclose(classifier.predict(pictures), wanted.predict(floats), **close)
         reversed_order = self.write("reversed.prototxt", said.replace("scale: 0.5", "bgr2rgb: true"))
         wanted = caffe.Classifier(self.model, self.weights, image_dims=(10, 12), mean=np.array([1.0, 2, 3]),
                                   raw_scale=255)
-        np.testing.assert_array_equal(caffe.Classifier(reversed_order, self.weights).predict(pictures),
-                                      wanted.predict(pictures))
+        np.testing.assert_allclose(caffe.Classifier(reversed_order, self.weights).predict(pictures),
+                                   wanted.predict(floats), **close)
 
     def test_copies_predict_the_same(self):
         classifier = caffe.Classifier(self.model, self.weights, image_dims=(10, 12), mean=np.array([1.0, 2, 3]),
