@@ -9,8 +9,8 @@ static int fail(void) {
 }
 
 int main(int argc, char **argv) {
-  static const float mean[3] = {104, 117, 123}; /* blue, green, red */
   crema_net *net = NULL;
+  crema_preprocessing *images = NULL;
   const float *score = NULL;
   int best = 0;
   if (argc != 4) {
@@ -20,12 +20,9 @@ int main(int argc, char **argv) {
   if (crema_net_load(argv[1], NULL, &net) != CREMA_OK) return fail();
   if (crema_net_load_weights(net, argv[2]) != CREMA_OK) return fail();
 
-  crema_image_options options;
-  crema_image_options_init(&options);
-  options.resize_height = options.resize_width = 256;
-  options.mean = mean;
-  options.mean_count = 3;
-  if (crema_image_load(argv[3], &options, crema_net_input(net, 0), 0) != CREMA_OK) return fail();
+  crema_blob *input = crema_net_input(net, 0);
+  if (crema_preprocessing_create(net, 0, &images) != CREMA_OK) return fail();
+  if (crema_preprocessing_load(images, argv[3], input, 0) != CREMA_OK) return fail();
   if (crema_net_forward(net, NULL) != CREMA_OK) return fail();
 
   crema_blob *output = crema_net_output(net, 0);
@@ -34,6 +31,7 @@ int main(int argc, char **argv) {
     if (score[i] > score[best]) best = i;
   }
   printf("class %d, score %.3f\n", best, score[best]);
+  crema_preprocessing_destroy(images);
   crema_net_destroy(net);
   return 0;
 }
