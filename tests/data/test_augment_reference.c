@@ -186,7 +186,7 @@ TEST(policies) {
     param.height = (uint32_t)cases[i].field[0];
     param.width = (uint32_t)cases[i].field[1];
     ok(cr_resize_check(&param));
-    ok(cr_resize_extent(&param, cases[i].in, out));
+    cr_resize_extent(&param, cases[i].in, out);
     assert_int_equal(out[0], padded ? cases[i].field[0] : cases[i].inner[0]);
     assert_int_equal(out[1], padded ? cases[i].field[1] : cases[i].inner[1]);
   }
