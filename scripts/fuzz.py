@@ -51,7 +51,7 @@ TARGETS = {
     "state": (["*.solverstate*"], ["src/solver/restore.c", "src/solver/state.c", "src/solver/hdf5_state.c"]),
     "tiff": (["*.tif"], ["src/data/image/image_tiff.c"]),
     "text_reader": (["*.prototxt"], ["src/proto/text_reader.c", "src/proto/text_token.c",
-                                     "src/proto/text_layer.c", "src/proto/upgrade_v0.c",
+                                     "src/proto/text_line.c", "src/proto/upgrade_v0.c",
                                      "src/proto/upgrade_v1.c", "src/proto/upgrade.c"]),
     "weights": (["*.caffemodel"], ["src/net/weights/matching.c", "src/net/weights/blob_proto.c"]),
     "webp": (["*.webp"], ["src/data/image/image_webp.c"]),

@@ -146,16 +146,7 @@ static size_t list_bottoms(const Caffe__LayerParameter *layer, char **out) {
 }
 
 static crema_status fail_of_count(const char *path, const Caffe__NetParameter *param) {
-  cr_buffer text = {0};
-  size_t line = 0;
-  if (param->n_layer > 1 && cr_file_read(path, &text) == CREMA_OK) {
-    const char *name = param->layer[1]->name == NULL ? "" : param->layer[1]->name;
-    const char *first = param->layer[0]->name == NULL ? "" : param->layer[0]->name;
-    const cr_layer_search search = {
-        .name = name, .before = strcmp(name, first) == 0, .phase = CAFFE__PHASE__TEST};
-    line = cr_text_layer_line(text.data, text.size, &search);
-  }
-  cr_buffer_free(&text);
+  const size_t line = param->n_layer > 1 ? cr_layer_line(&param->layer[1]->base) : 0;
   return cr_fail_at(CREMA_E_ARGUMENT, &(cr_where){.file = path, .line = line},
                     "expected a file with one layer, found %zu", param->n_layer);
 }
@@ -206,6 +197,5 @@ crema_status cli_layer_net_create(const cli_layer_net *what, const crema_net_opt
     cr_message_free(&param->base);
     return status;
   }
-  const cr_net_origin origin = {.path = what->path};
-  return cr_net_create(param, options, &(cr_net_build_options){.origin = &origin}, out);
+  return cr_net_create(param, options, &(cr_net_build_options){.path = what->path}, out);
 }

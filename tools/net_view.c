@@ -157,8 +157,7 @@ static crema_status open_net(const cli_view_flags *flags, crema_net_options *opt
     if (status != CREMA_OK) cr_message_free(&param->base);
   }
   if (status == CREMA_OK) {
-    const cr_net_origin origin = {.path = flags->model};
-    const cr_net_build_options build = {.origin = &origin, .awaits_params = true};
+    const cr_net_build_options build = {.path = flags->model, .awaits_params = true};
     status = cr_net_create(param, options, &build, out);
   }
   cr_list_free(&stages);

@@ -46,10 +46,9 @@ static crema_status load_net(const crema_model *model, crema_net **out) {
   Caffe__NetParameter *param = NULL;
   crema_net *net = NULL;
   CR_TRY(cr_message_copy(&model->source->base, &param));
-  const cr_net_origin origin = {.path = model->path};
   const bool all_follow =
       !model->allow_missing && (model->bytes != NULL || model->weights.count > 0);
-  const cr_net_build_options build = {.origin = &origin, .awaits_params = all_follow};
+  const cr_net_build_options build = {.path = model->path, .awaits_params = all_follow};
   CR_TRY(cr_net_create(param, &model->options, &build, &net));
   crema_status status = CREMA_OK;
   const cr_net_missing missing = model->allow_missing ? CR_MISSING_WARNED : CR_MISSING_REFUSED;

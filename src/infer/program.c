@@ -144,9 +144,7 @@ crema_status cr_program_build(const cr_program *program, const crema_net_options
                               const char *path, crema_context *context, crema_net **out) {
   Caffe__NetParameter *param = NULL;
   CR_TRY(cr_message_copy(&program->param->base, &param));
-  const cr_net_origin origin = {.path = path};
-  const cr_net_build_options build = {
-      .context = context, .origin = &origin, .frozen = program->frozen};
+  const cr_net_build_options build = {.context = context, .path = path, .frozen = program->frozen};
   return cr_net_create(param, options, &build, out);
 }
 

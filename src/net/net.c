@@ -41,7 +41,6 @@ void crema_net_destroy(crema_net *net) {
 static crema_status start_net(crema_net *net, const crema_net_options *options,
                               const cr_net_build_options *build) {
   const Caffe__NetParameter *param = net->param;
-  const cr_net_origin *origin = build->origin;
   net->phase = options->phase;
   net->seed = options->seed < 0 ? cr_random_seed() : (uint64_t)options->seed;
   net->recomputes = options->recompute && options->phase == CREMA_TRAIN;
@@ -61,11 +60,7 @@ static crema_status start_net(crema_net *net, const crema_net_options *options,
                    part->num_nodes, part->layer_from);
   }
   CR_TRY(cr_arena_text(&net->arena, cr_net_text(param->name), &net->name));
-  if (origin != NULL && origin->path != NULL) {
-    CR_TRY(cr_arena_text(&net->arena, origin->path, &net->path));
-    net->origin = *origin;
-    net->origin.path = net->path;
-  }
+  if (build->path != NULL) CR_TRY(cr_arena_text(&net->arena, build->path, &net->path));
   net->context = build->context;
   if (net->context != NULL) return CREMA_OK;
   crema_device *device = options->device == NULL ? cr_cpu_device() : options->device;
@@ -129,12 +124,11 @@ crema_status cr_net_create(Caffe__NetParameter *param, const crema_net_options *
   if (status == CREMA_OK) status = build_net(net, options, &build, &left_out);
   cr_net_left_out_free(&left_out);
   if (status != CREMA_OK) {
-    if (net->origin.path != NULL) status = cr_net_fail_in_file(net, status);
+    if (net->path != NULL) status = cr_net_fail_in_file(net, status);
     crema_net_destroy(net);
     return status;
   }
   cr_log_debug("Network initialization done.");
-  net->origin.text = NULL; /* the caller's */
   *out = net;
   return CREMA_OK;
 }
@@ -153,8 +147,7 @@ crema_status crema_net_load(const char *path, const crema_net_options *options, 
   options = options_of(options, &standard);
   Caffe__NetParameter *param = NULL;
   CR_TRY(cr_net_param_load(path, options->warn_unknown_fields, &param));
-  const cr_net_origin origin = {.path = path};
-  return cr_net_create(param, options, &(cr_net_build_options){.origin = &origin}, out);
+  return cr_net_create(param, options, &(cr_net_build_options){.path = path}, out);
 }
 
 crema_status crema_net_parse(const char *text, size_t size, const char *source,
@@ -165,8 +158,7 @@ crema_status crema_net_parse(const char *text, size_t size, const char *source,
   options = options_of(options, &standard);
   Caffe__NetParameter *param = NULL;
   CR_TRY(cr_net_param_parse(text, size, source, options->warn_unknown_fields, &param));
-  const cr_net_origin origin = {.path = source, .text = text, .size = size};
-  return cr_net_create(param, options, &(cr_net_build_options){.origin = &origin}, out);
+  return cr_net_create(param, options, &(cr_net_build_options){.path = source}, out);
 }
 
 int crema_net_input_count(const crema_net *net) {

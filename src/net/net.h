@@ -34,8 +34,9 @@ typedef struct cr_net_frozen_layer {
 
 /* For cr_net_create; zero for an ordinary net on its own context. */
 typedef struct cr_net_build_options {
-  crema_context *context;      /* NULL: the net makes its own on options->device */
-  const cr_net_origin *origin; /* may be NULL */
+  crema_context *context; /* NULL: the net makes its own on options->device */
+  /* The file, or a name for the text in messages; relative paths start from it. May be NULL. */
+  const char *path;
   /* One of several solvers that train a net together. In phase TRAIN data layers produce that
    * solver's share of the samples, and random layers draw numbers that differ between solvers.
    * options->seed is the same for all solvers. A net of phase TEST has no part in this, unless

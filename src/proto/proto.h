@@ -126,28 +126,15 @@ crema_status cr_message_write(const ProtobufCMessage *message, cr_file_draft *dr
 crema_status cr_message_write_text(const ProtobufCMessage *message,
                                    const char *path) CREMA_MUST_USE;
 
-/* Identifies a layer in a text. */
-typedef struct cr_layer_search {
-  const char
-      *field;    /* the message in the text that is the net, such as "net_param"; NULL: all of it */
-  size_t number; /* of several such messages, which */
-  const char *name; /* the layer's */
-  size_t before;    /* number of preceding layers of that name and phase */
-  Caffe__Phase phase;
-} cr_layer_search;
-
-/* The line on which the layer's message begins. When there are too few layers of that name and
- * phase, the line of the first layer of that name; 0 when there is none. For error messages. The
- * thread's error text may change. */
-size_t cr_text_layer_line(const char *text, size_t size, const cr_layer_search *search);
+/* The line of the text on which the message of a layer, of either format, begins; 0: unknown. The
+ * text reader sets it, copies keep it, and upgrades pass it to the layers that they make. Never
+ * written to files. For error messages. */
+size_t cr_layer_line(const ProtobufCMessage *layer);
+crema_status cr_layer_set_line(ProtobufCMessage *layer, size_t line) CREMA_MUST_USE;
 
 /* The line on which a field of the message itself, not of a nested message, is set last; 0: not
  * set. For error messages. The thread's error text may change. */
 size_t cr_text_field_line(const char *text, size_t size, const char *field);
-
-/* Whether the layer belongs to the phase according to its rules about phases; rules about levels
- * and stages are ignored. This is how `before` is counted. */
-bool cr_layer_names_phase(const Caffe__LayerParameter *layer, Caffe__Phase phase);
 
 /* Upgrades: */
 

@@ -342,6 +342,7 @@ static crema_status read_number_slot(text_reader *r, ProtobufCType type, void *s
 /* "{ ... }" or "< ... >" as a new message. */
 static crema_status read_message(text_reader *r, const ProtobufCMessageDescriptor *type,
                                  ProtobufCMessage **out) {
+  const size_t line = r->token.line;
   bool angle;
   CR_TRY(try_symbol(r, '<', &angle));
   if (!angle) {
@@ -354,7 +355,8 @@ static crema_status read_message(text_reader *r, const ProtobufCMessageDescripto
   bool layer =
       type == &caffe__layer_parameter__descriptor || type == &caffe__v1_layer_parameter__descriptor;
   if (layer) r->layer = message;
-  crema_status status = read_fields(r, message, angle ? '>' : '}');
+  crema_status status = layer ? cr_layer_set_line(message, line) : CREMA_OK;
+  if (status == CREMA_OK) status = read_fields(r, message, angle ? '>' : '}');
   if (layer) r->layer = NULL;
   if (status == CREMA_OK) status = advance(r);
   if (status != CREMA_OK) {

@@ -112,10 +112,8 @@ static crema_status upgrade_ceil_mode(cr_upgrade *upgrade) {
     Caffe__PoolingParameter *pooling = layer->pooling_param;
     if (!has_ceil_mode(layer)) continue;
     if (pooling->has_round_mode) {
-      return cr_fail(CREMA_E_PARSE,
-                     "layer \"%.200s\": both \"ceil_mode\" and \"round_mode\" are given; use "
-                     "\"round_mode\"",
-                     cr_upgrade_name(layer));
+      return cr_upgrade_in_layer(upgrade, &layer->base,
+                                 cr_upgrade_twice("ceil_mode", "round_mode"));
     }
     pooling->has_round_mode = 1;
     pooling->round_mode = pooling->ceil_mode ? CAFFE__POOLING_PARAMETER__ROUND_MODE__CEIL
@@ -126,13 +124,15 @@ static crema_status upgrade_ceil_mode(cr_upgrade *upgrade) {
   return CREMA_OK;
 }
 
-/* The steps, in their order. */
-static const struct {
+typedef struct upgrade_step {
   bool (*net_needs)(const Caffe__NetParameter *net); /* NULL: a layer decides */
   bool (*layer_needs)(const Caffe__LayerParameter *layer);
   crema_status (*run)(cr_upgrade *upgrade);
   const char *what; /* the step upgrades, for the log */
-} steps[] = {
+} upgrade_step;
+
+/* The steps, in their order. */
+static const upgrade_step steps[] = {
     {cr_upgrade_v0_needed, NULL, cr_upgrade_v0, "layers of the first format (V0LayerParameter)"},
     {cr_upgrade_transform_needed, NULL, cr_upgrade_transform,
      "transformation fields of data layers to transform_param"},
@@ -180,16 +180,19 @@ bool cr_net_param_upgrades_type(const char *type) {
   return step < STEPS;
 }
 
-/* All steps that the net needs; *fine becomes false when fields were dropped. */
-static crema_status upgrade_net(Caffe__NetParameter *net, const char *source, bool *fine) {
-  cr_upgrade upgrade = {.net = net, .source = source, .fine = true};
+/* Adds a file, if it is known, and a line to a failure. */
+static crema_status in_file(crema_status status, const char *file, size_t line) {
+  return cr_fail_where(status, &(cr_where){.file = file, .line = line});
+}
+
+/* All steps that the net needs. */
+static crema_status upgrade_net(cr_upgrade *upgrade) {
   crema_status status = CREMA_OK;
   for (int i = 0; i < STEPS && status == CREMA_OK; ++i) {
-    if (!is_needed(i, net)) continue;
-    cr_log_info("%s: upgrading %s", source, steps[i].what);
-    status = steps[i].run(&upgrade);
+    if (!is_needed(i, upgrade->net)) continue;
+    cr_log_info("%s: upgrading %s", upgrade->source, steps[i].what);
+    status = steps[i].run(upgrade);
   }
-  *fine = upgrade.fine;
   return status;
 }
 
@@ -202,14 +205,15 @@ crema_status cr_weights_param_upgrade(Caffe__NetParameter *net, const char *sour
     cr_log_debug("%s: upgrading %s", source, steps[i].what);
     status = steps[i].run(&upgrade);
   }
-  return cr_fail_in(status, "%s", source);
+  return in_file(status, source, 0);
 }
 
 crema_status cr_net_param_upgrade(Caffe__NetParameter *net, const char *source, bool *compatible) {
-  bool fine = true;
-  crema_status status = upgrade_net(net, source == NULL ? "net" : source, &fine);
-  if (compatible != NULL) *compatible = fine && status == CREMA_OK;
-  return source == NULL ? status : cr_fail_in(status, "%s", source);
+  cr_upgrade upgrade = {.net = net, .source = source == NULL ? "net" : source, .fine = true};
+  crema_status status = upgrade_net(&upgrade);
+  status = in_file(status, source, upgrade.line);
+  if (compatible != NULL) *compatible = upgrade.fine && status == CREMA_OK;
+  return status;
 }
 
 static const char *solver_name(Caffe__SolverParameter__SolverType type) {
@@ -242,19 +246,22 @@ static crema_status upgrade_solver_type(Caffe__SolverParameter *solver, const ch
   return CREMA_OK;
 }
 
-/* Nets inside the solver file are named "<source>: <field>". */
+/* Nets inside the solver file are named "<source>: <field>" in the log. */
 static crema_status upgrade_inner(Caffe__NetParameter *net, const char *source, const char *field) {
   cr_buffer name = {0};
   if (net == NULL) return CREMA_OK;
-  crema_status status = cr_buffer_print(&name, "%s: %s", source, field);
-  bool fine = true;
-  if (status == CREMA_OK) status = cr_fail_in(upgrade_net(net, name.data, &fine), "%s", field);
+  CR_TRY(cr_buffer_print(&name, "%s: %s", source == NULL ? "solver" : source, field));
+  cr_upgrade upgrade = {.net = net, .source = name.data, .fine = true};
+  crema_status status = cr_fail_in(upgrade_net(&upgrade), "%s", field);
   cr_buffer_free(&name);
-  return status;
+  return in_file(status, source, upgrade.line);
 }
 
-static crema_status upgrade_solver(Caffe__SolverParameter *solver, const char *source) {
-  if (solver->has_solver_type) CR_TRY(upgrade_solver_type(solver, source));
+crema_status cr_solver_param_upgrade(Caffe__SolverParameter *solver, const char *source) {
+  if (solver->has_solver_type) {
+    crema_status status = upgrade_solver_type(solver, source == NULL ? "solver" : source);
+    if (status != CREMA_OK) return in_file(status, source, 0);
+  }
   CR_TRY(upgrade_inner(solver->net_param, source, "net_param"));
   CR_TRY(upgrade_inner(solver->train_net_param, source, "train_net_param"));
   for (size_t i = 0; i < solver->n_test_net_param; ++i) {
@@ -263,9 +270,4 @@ static crema_status upgrade_solver(Caffe__SolverParameter *solver, const char *s
     CR_TRY(upgrade_inner(solver->test_net_param[i], source, field));
   }
   return CREMA_OK;
-}
-
-crema_status cr_solver_param_upgrade(Caffe__SolverParameter *solver, const char *source) {
-  crema_status status = upgrade_solver(solver, source == NULL ? "solver" : source);
-  return source == NULL ? status : cr_fail_in(status, "%s", source);
 }

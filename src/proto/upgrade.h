@@ -10,6 +10,7 @@ typedef struct cr_upgrade {
   Caffe__NetParameter *net;
   const char *source; /* names the net in the log */
   bool fine;          /* no field had to be dropped */
+  size_t line;        /* the line of the layer that a step failed in; 0: unknown */
 } cr_upgrade;
 
 /* Turns layers of the first format (a V0LayerParameter inside a V1LayerParameter) into layers of
@@ -64,19 +65,23 @@ bool cr_upgrade_names_needed(const Caffe__LayerParameter *layer);
 
 /* Three spatial axes: Convolution3D, Deconvolution3D and Pooling3D of C3D and NdConvolution and
  * NdPooling of video-caffe become Convolution, Deconvolution and Pooling. Their kernel_depth,
- * temporal_stride and temporal_pad, or kernel_shape, stride_shape and pad_shape, become kernel_size,
- * stride and pad. Errors: CREMA_E_PARSE when both names of a field are given, CREMA_E_ARGUMENT for a
- * missing kernel_depth, CREMA_E_RANGE for extents that do not fit. */
+ * temporal_stride and temporal_pad, or kernel_shape, stride_shape and pad_shape, become
+ * kernel_size, stride and pad. Errors: CREMA_E_PARSE when both names of a field are given,
+ * CREMA_E_ARGUMENT for a missing kernel_depth, CREMA_E_RANGE for extents that do not fit. */
 crema_status cr_upgrade_volumes(cr_upgrade *upgrade) CREMA_MUST_USE;
 bool cr_upgrade_volumes_needed(const Caffe__LayerParameter *layer);
 
-/* VideoData with a list of clips, as C3D, video-caffe and TSN have it, becomes VideoClips. Its fields
- * that ImageData has as well go to image_data_param, mean and crop to transform_param. Errors:
- * CREMA_E_PARSE when both image_data_param and a source of video_data_param are given. */
+/* VideoData with a list of clips, as C3D, video-caffe and TSN have it, becomes VideoClips. Its
+ * fields that ImageData has as well go to image_data_param, mean and crop to transform_param.
+ * Errors: CREMA_E_PARSE when both image_data_param and a source of video_data_param are given. */
 crema_status cr_upgrade_clips(cr_upgrade *upgrade) CREMA_MUST_USE;
 bool cr_upgrade_clips_needed(const Caffe__LayerParameter *layer);
 
 /* Tools of these steps (upgrade_fields.c): */
+
+/* Adds a layer of either format, and its line, to a failure that is passed on. */
+crema_status cr_upgrade_in_layer(cr_upgrade *upgrade, const ProtobufCMessage *layer,
+                                 crema_status status) CREMA_MUST_USE;
 
 /* Fails with CREMA_E_PARSE: two names of one field are given. */
 crema_status cr_upgrade_twice(const char *one, const char *preferred) CREMA_MUST_USE;

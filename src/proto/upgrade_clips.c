@@ -52,7 +52,7 @@ crema_status cr_upgrade_clips(cr_upgrade *upgrade) {
   for (size_t i = 0; i < upgrade->net->n_layer; ++i) {
     Caffe__LayerParameter *layer = upgrade->net->layer[i];
     if (!cr_upgrade_clips_needed(layer)) continue;
-    CR_TRY(cr_fail_in(upgrade_layer(layer), "layer \"%.200s\"", cr_upgrade_name(layer)));
+    CR_TRY(cr_upgrade_in_layer(upgrade, &layer->base, upgrade_layer(layer)));
   }
   return CREMA_OK;
 }

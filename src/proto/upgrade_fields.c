@@ -4,6 +4,24 @@
 #include "core/fail.h"
 #include "proto/upgrade.h"
 
+static cr_where where_of(const ProtobufCMessage *message) {
+  if (message->descriptor == &caffe__layer_parameter__descriptor) {
+    const Caffe__LayerParameter *layer = (const Caffe__LayerParameter *)message;
+    return (cr_where){.layer = cr_upgrade_name(layer), .type = layer->type};
+  }
+  const Caffe__V1LayerParameter *layer = (const Caffe__V1LayerParameter *)message;
+  const Caffe__V0LayerParameter *first = layer->layer;
+  const char *name = first != NULL && first->name != NULL ? first->name : layer->name;
+  return (cr_where){.layer = name != NULL ? name : "", .type = first != NULL ? first->type : NULL};
+}
+
+crema_status cr_upgrade_in_layer(cr_upgrade *upgrade, const ProtobufCMessage *layer,
+                                 crema_status status) {
+  const cr_where where = where_of(layer);
+  if (status != CREMA_OK) upgrade->line = cr_layer_line(layer);
+  return cr_fail_where(status, &where);
+}
+
 crema_status cr_upgrade_twice(const char *one, const char *preferred) {
   return cr_fail(CREMA_E_PARSE, "both \"%s\" and \"%s\" are given; use \"%s\"", one, preferred,
                  preferred);

@@ -112,9 +112,9 @@ crema_status cr_upgrade_fused(cr_upgrade *upgrade) {
       continue;
     }
     if (net->layer[i]->n_top != 1) {
-      return cr_fail(CREMA_E_UNSUPPORTED, "layer \"%.200s\": %s needs one top, found %zu",
-                     cr_upgrade_name(net->layer[i]), drops ? "scale_train" : "relu",
-                     net->layer[i]->n_top);
+      return cr_upgrade_in_layer(upgrade, &net->layer[i]->base,
+                                 cr_fail(CREMA_E_UNSUPPORTED, "%s needs one top, found %zu",
+                                         drops ? "scale_train" : "relu", net->layer[i]->n_top));
     }
     CR_TRY(cr_upgrade_double(net, i));
     CR_TRY(drops ? add_power(net->layer[i], net->layer[i + 1])

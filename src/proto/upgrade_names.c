@@ -94,7 +94,7 @@ static crema_status rename_all(Caffe__LayerParameter *layer) {
 crema_status cr_upgrade_names(cr_upgrade *upgrade) {
   for (size_t i = 0; i < upgrade->net->n_layer; ++i) {
     Caffe__LayerParameter *layer = upgrade->net->layer[i];
-    CR_TRY(cr_fail_in(rename_all(layer), "layer \"%.200s\"", cr_upgrade_name(layer)));
+    CR_TRY(cr_upgrade_in_layer(upgrade, &layer->base, rename_all(layer)));
   }
   return CREMA_OK;
 }

@@ -206,9 +206,9 @@ static crema_status convert_bn(Caffe__LayerParameter *layer) {
   const bool frozen = layer->bn_param != NULL && layer->bn_param->frozen;
   if (layer->n_blobs != 0 && layer->n_blobs != PARAMETERS - 1) {
     return cr_fail(CREMA_E_UNSUPPORTED,
-                   "layer \"%.200s\": BN of %zu parameters is not supported, it has four: scale, "
-                   "shift, mean, variance",
-                   cr_upgrade_name(layer), layer->n_blobs);
+                   "BN of %zu parameters is not supported, it has four: scale, shift, mean, "
+                   "variance",
+                   layer->n_blobs);
   }
   CR_TRY(cr_upgrade_set_type(layer, "BatchNorm"));
   CR_TRY(convert_bn_param(layer));
@@ -236,17 +236,21 @@ static float weight_of(const Caffe__LayerParameter *norm, bool bn) {
   return rest > 1 / MOST_WEIGHT ? 1 / rest : MOST_WEIGHT;
 }
 
+static crema_status upgrade_layer(Caffe__NetParameter *net, size_t index) {
+  Caffe__LayerParameter *layer = net->layer[index];
+  const bool bn = is_bn(layer), full = !bn && !has_weight(layer->batch_norm_param);
+  if (bn) CR_TRY(convert_bn(layer));
+  CR_TRY(order_parameters(layer, weight_of(layer, bn)));
+  CR_TRY(cr_upgrade_double(net, index));
+  return divide(layer, net->layer[index + 1], full);
+}
+
 crema_status cr_upgrade_norm(cr_upgrade *upgrade) {
-  Caffe__NetParameter *net = upgrade->net;
   /* Back to front, so that the layers that are added are not visited. */
-  for (size_t i = net->n_layer; i-- > 0;) {
-    if (!cr_upgrade_norm_needed(net->layer[i])) continue;
-    const bool bn = is_bn(net->layer[i]);
-    const bool full = !bn && !has_weight(net->layer[i]->batch_norm_param);
-    if (bn) CR_TRY(convert_bn(net->layer[i]));
-    CR_TRY(order_parameters(net->layer[i], weight_of(net->layer[i], bn)));
-    CR_TRY(cr_upgrade_double(net, i));
-    CR_TRY(divide(net->layer[i], net->layer[i + 1], full));
+  for (size_t i = upgrade->net->n_layer; i-- > 0;) {
+    const Caffe__LayerParameter *layer = upgrade->net->layer[i];
+    if (!cr_upgrade_norm_needed(layer)) continue;
+    CR_TRY(cr_upgrade_in_layer(upgrade, &layer->base, upgrade_layer(upgrade->net, i)));
   }
   return CREMA_OK;
 }

@@ -103,12 +103,12 @@ static crema_status make_seg_data(Caffe__LayerParameter *layer) {
                                      "new_height", "new_width",  "is_color",  "root_folder"};
   Caffe__DenseImageDataParameter *dense = layer->dense_image_data_param;
   Caffe__ImageDataParameter *image = NULL;
-  CR_TRY(cr_upgrade_set_type(layer, "ImageSegData"));
-  if (dense == NULL) return CREMA_OK;
+  if (dense == NULL) return cr_upgrade_set_type(layer, "ImageSegData");
   if (dense->label_divide_factor != 1) {
     return cr_fail(CREMA_E_UNSUPPORTED, "label_divide_factor is not supported");
   }
   CR_TRY(move_transform(layer, dense));
+  CR_TRY(cr_upgrade_set_type(layer, "ImageSegData"));
   CR_TRY(cr_message_inner(&layer->base, "image_data_param", &image));
   for (size_t i = 0; i < sizeof same / sizeof same[0]; ++i) {
     CR_TRY(cr_message_move(&dense->base, same[i], &image->base, same[i]));
@@ -185,8 +185,8 @@ static crema_status upgrade_layer(Caffe__NetParameter *net, size_t index) {
 crema_status cr_upgrade_segnet(cr_upgrade *upgrade) {
   /* Back to front, so that the layers that are added are not visited. */
   for (size_t i = upgrade->net->n_layer; i-- > 0;) {
-    const char *name = cr_upgrade_name(upgrade->net->layer[i]);
-    CR_TRY(cr_fail_in(upgrade_layer(upgrade->net, i), "layer \"%.200s\"", name));
+    const Caffe__LayerParameter *layer = upgrade->net->layer[i];
+    CR_TRY(cr_upgrade_in_layer(upgrade, &layer->base, upgrade_layer(upgrade->net, i)));
   }
   return CREMA_OK;
 }

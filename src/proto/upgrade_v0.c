@@ -136,16 +136,14 @@ static Caffe__V1LayerParameter *find_maker(const Caffe__NetParameter *net, size_
 static crema_status absorb_padding(Caffe__V1LayerParameter *layer,
                                    const Caffe__V1LayerParameter *padding) {
   if (!has_type(layer, "conv") && !has_type(layer, "pool")) {
-    return cr_fail(CREMA_E_UNSUPPORTED,
-                   "layer \"%.200s\": padding (layer \"%s\") can only precede conv and pool",
-                   name_of(layer), name_of(padding));
+    return cr_fail(CREMA_E_UNSUPPORTED, "padding (layer \"%.200s\") can only precede conv and pool",
+                   name_of(padding));
   }
   if (layer->n_bottom != 1 || padding->n_bottom != 1 || padding->n_top != 1) {
-    return cr_fail(
-        CREMA_E_UNSUPPORTED,
-        "layer \"%.200s\": padding (layer \"%s\") needs one bottom and one top, as does the "
-        "layer after it",
-        name_of(layer), name_of(padding));
+    return cr_fail(CREMA_E_UNSUPPORTED,
+                   "padding (layer \"%.200s\") needs one bottom and one top, as does the layer "
+                   "after it",
+                   name_of(padding));
   }
   char *bottom = cr_proto_strdup(padding->bottom[0]);
   if (bottom == NULL) return cr_fail_memory(strlen(padding->bottom[0]) + 1, "a blob name");
@@ -156,13 +154,15 @@ static crema_status absorb_padding(Caffe__V1LayerParameter *layer,
   return CREMA_OK;
 }
 
-static crema_status remove_padding(Caffe__NetParameter *net) {
+static crema_status remove_padding(cr_upgrade *upgrade) {
+  Caffe__NetParameter *net = upgrade->net;
   /* Last layer first, so that each bottom still names the blob that the text named. */
   for (size_t i = net->n_layers; i-- > 0;) {
     Caffe__V1LayerParameter *layer = net->layers[i];
     for (size_t j = 0; j < layer->n_bottom; ++j) {
       Caffe__V1LayerParameter *maker = find_maker(net, i, layer->bottom[j]);
-      if (maker != NULL && has_type(maker, "padding")) CR_TRY(absorb_padding(layer, maker));
+      if (maker == NULL || !has_type(maker, "padding")) continue;
+      CR_TRY(cr_upgrade_in_layer(upgrade, &layer->base, absorb_padding(layer, maker)));
     }
   }
   size_t kept = 0;
@@ -209,7 +209,7 @@ static crema_status upgrade_layer(Caffe__V1LayerParameter *layer, bool *fine) {
   Caffe__V0LayerParameter *old = layer->layer;
   const ProtobufCMessageDescriptor *type = old->base.descriptor;
   if (old->type != NULL) {
-    CR_TRY(cr_fail_in(find_type(old->type, &layer->type), "layer \"%.200s\"", name_of(layer)));
+    CR_TRY(find_type(old->type, &layer->type));
     layer->has_type = 1;
   }
   for (unsigned i = 0; i < type->n_fields; ++i) {
@@ -230,9 +230,11 @@ static crema_status upgrade_layer(Caffe__V1LayerParameter *layer, bool *fine) {
 
 crema_status cr_upgrade_v0(cr_upgrade *upgrade) {
   const Caffe__NetParameter *net = upgrade->net;
-  CR_TRY(remove_padding(upgrade->net));
+  CR_TRY(remove_padding(upgrade));
   for (size_t i = 0; i < net->n_layers; ++i) {
-    if (net->layers[i]->layer != NULL) CR_TRY(upgrade_layer(net->layers[i], &upgrade->fine));
+    Caffe__V1LayerParameter *layer = net->layers[i];
+    if (layer->layer == NULL) continue;
+    CR_TRY(cr_upgrade_in_layer(upgrade, &layer->base, upgrade_layer(layer, &upgrade->fine)));
   }
   return CREMA_OK;
 }

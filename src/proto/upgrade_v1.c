@@ -160,14 +160,11 @@ static crema_status move_ignored_label(const Caffe__V1LayerParameter *old,
   Caffe__LossParameter *loss = NULL;
   if (given == NULL) return CREMA_OK;
   if (given->weight_source != NULL && given->weight_source[0] != '\0') {
-    return cr_fail(CREMA_E_UNSUPPORTED,
-                   "layer \"%.200s\": weight_source of softmaxloss_param is not supported",
-                   cr_upgrade_name(layer));
+    return cr_fail(CREMA_E_UNSUPPORTED, "weight_source of softmaxloss_param is not supported");
   }
   if (given->n_ignore_label > 1) {
-    return cr_fail(CREMA_E_UNSUPPORTED,
-                   "layer \"%.200s\": %zu labels are ignored; one at most is supported",
-                   cr_upgrade_name(layer), given->n_ignore_label);
+    return cr_fail(CREMA_E_UNSUPPORTED, "%zu labels are ignored; one at most is supported",
+                   given->n_ignore_label);
   }
   if (given->n_ignore_label == 0) return CREMA_OK;
   CR_TRY(cr_message_inner(&layer->base, "loss_param", &loss));
@@ -188,18 +185,16 @@ static const char *type_name_of(const Caffe__V1LayerParameter *old,
 static crema_status upgrade_layer(Caffe__V1LayerParameter *old, Caffe__LayerParameter *layer,
                                   bool *fine) {
   CR_TRY(move_same_fields(old, layer));
-  CR_TRY(collect_params(old, layer));
-  CR_TRY(move_padding(old, layer));
-  CR_TRY(move_ignored_label(old, layer));
   if (old->has_type) {
     const char *name = type_name_of(old, layer);
     if (name == NULL) {
-      return cr_fail(CREMA_E_UNKNOWN_NAME, "layer \"%.200s\": unknown layer type %d",
-                     cr_upgrade_name(layer), (int)old->type);
+      return cr_fail(CREMA_E_UNKNOWN_NAME, "unknown layer type %d", (int)old->type);
     }
-    layer->type = cr_proto_strdup(name);
-    if (layer->type == NULL) return cr_fail_memory(1, "a layer type");
+    CR_TRY(cr_upgrade_text(&layer->type, name, ""));
   }
+  CR_TRY(collect_params(old, layer));
+  CR_TRY(move_padding(old, layer));
+  CR_TRY(move_ignored_label(old, layer));
   if (old->layer != NULL) {
     *fine = false;
     cr_log_error("layer \"%.200s\": a layer of the first format inside is dropped",
@@ -216,10 +211,13 @@ crema_status cr_upgrade_v1(cr_upgrade *upgrade) {
   }
   CR_TRY(cr_message_reserve(&net->base, "layer", net->n_layers));
   for (size_t i = 0; i < net->n_layers; ++i) {
-    ProtobufCMessage *layer;
+    Caffe__LayerParameter *layer = NULL;
+    const size_t line = cr_layer_line(&net->layers[i]->base);
     CR_TRY(cr_message_new(&caffe__layer_parameter__descriptor, &layer));
-    net->layer[net->n_layer++] = (Caffe__LayerParameter *)layer;
-    CR_TRY(upgrade_layer(net->layers[i], net->layer[i], &upgrade->fine));
+    net->layer[net->n_layer++] = layer;
+    if (line > 0) CR_TRY(cr_layer_set_line(&layer->base, line));
+    CR_TRY(cr_upgrade_in_layer(upgrade, &layer->base,
+                               upgrade_layer(net->layers[i], layer, &upgrade->fine)));
   }
   cr_message_clear(&net->base, "layers");
   return CREMA_OK;

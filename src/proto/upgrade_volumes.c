@@ -5,8 +5,8 @@
 #include "core/fail.h"
 #include "proto/upgrade.h"
 
-/* A type of a fork and the type that it becomes. C3D's first version has its fields in `param`, the second
- * in `moved`. */
+/* A type of a fork and the type that it becomes. C3D's first version has its fields in `param`, the
+ * second in `moved`. */
 typedef struct volume_kind {
   const char *type, *becomes, *param, *moved;
 } volume_kind;
@@ -150,7 +150,7 @@ crema_status cr_upgrade_volumes(cr_upgrade *upgrade) {
   for (size_t i = 0; i < upgrade->net->n_layer; ++i) {
     Caffe__LayerParameter *layer = upgrade->net->layer[i];
     if (!cr_upgrade_volumes_needed(layer)) continue;
-    CR_TRY(cr_fail_in(upgrade_layer(layer), "layer \"%.200s\"", cr_upgrade_name(layer)));
+    CR_TRY(cr_upgrade_in_layer(upgrade, &layer->base, upgrade_layer(layer)));
   }
   return CREMA_OK;
 }

@@ -16,7 +16,8 @@ typedef enum cr_wire_type {
   CR_WIRE_BYTES = 2, /* a length and that many bytes */
   CR_WIRE_GROUP_START = 3,
   CR_WIRE_GROUP_END = 4,
-  CR_WIRE_FIXED32 = 5
+  CR_WIRE_FIXED32 = 5,
+  CR_WIRE_NOTE = 7 /* of a message in memory, see cr_layer_line; in no file */
 } cr_wire_type;
 
 enum { CR_WIRE_NUMBER_MAX = 536870911, CR_WIRE_VARINT_MAX = 10, CR_WIRE_DEPTH_MAX = 100 };

@@ -97,6 +97,10 @@ static uint32_t wire_number(const ProtobufCMessageDescriptor *type,
   return cr_dialect_to_wire(type, field->id, nv);
 }
 
+static bool is_note(const ProtobufCMessageUnknownField *unknown) {
+  return (int)unknown->wire_type == CR_WIRE_NOTE;
+}
+
 size_t cr_wire_size(const ProtobufCMessage *message) {
   const ProtobufCMessageDescriptor *type = message->descriptor;
   bool nv = shows_nv(message);
@@ -119,6 +123,7 @@ size_t cr_wire_size(const ProtobufCMessage *message) {
   }
   for (size_t i = 0; i < message->n_unknown_fields; ++i) {
     const ProtobufCMessageUnknownField *unknown = &message->unknown_fields[i];
+    if (is_note(unknown)) continue;
     size += tag_size(unknown->tag) + unknown->len;
   }
   return size;
@@ -220,6 +225,7 @@ static crema_status put_message(wire_writer *w, const ProtobufCMessage *message)
   }
   for (size_t i = 0; i < message->n_unknown_fields; ++i) {
     const ProtobufCMessageUnknownField *unknown = &message->unknown_fields[i];
+    if (is_note(unknown)) continue;
     CR_TRY(put_tag(w, unknown->tag, (cr_wire_type)unknown->wire_type));
     CR_TRY(put(w, unknown->data, unknown->len));
   }

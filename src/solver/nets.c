@@ -16,7 +16,6 @@ typedef struct net_source {
   const char *file;
   const Caffe__NetParameter *message;
   const char *field; /* of the solver file */
-  size_t number;     /* of several such fields, which */
 } net_source;
 
 /* The state that a net is built for, merged from its own text, the solver file and the caller. */
@@ -123,12 +122,9 @@ static crema_status build(crema_solver *solver, const net_source *source, net_pl
   }
   Caffe__NetParameter *given = param;
   param = NULL; /* taken over, also on failure */
-  const cr_net_origin origin = {
-      .path = path, .field = source->file == NULL ? source->field : NULL, .number = source->number};
   status = cr_net_create(
       given, &options,
-      &(cr_net_build_options){.context = replica->context, .origin = &origin, .solver = &rank},
-      out);
+      &(cr_net_build_options){.context = replica->context, .path = path, .solver = &rank}, out);
 out:
   cr_message_free((ProtobufCMessage *)param);
   free((void *)state.stage);
@@ -139,10 +135,10 @@ out:
 crema_status cr_solver_build_train_net(crema_solver *solver, int index) {
   const Caffe__SolverParameter *param = solver->param;
   const net_source sources[] = {
-      {NULL, param->train_net_param, "train_net_param", 0},
-      {param->train_net, NULL, "train_net", 0},
-      {NULL, param->net_param, "net_param", 0},
-      {param->net, NULL, "net", 0},
+      {NULL, param->train_net_param, "train_net_param"},
+      {param->train_net, NULL, "train_net"},
+      {NULL, param->net_param, "net_param"},
+      {param->net, NULL, "net"},
   };
   const net_source *chosen = NULL;
   for (size_t i = 0; i < sizeof sources / sizeof *sources; ++i) {
@@ -173,12 +169,12 @@ crema_status cr_solver_build_train_net(crema_solver *solver, int index) {
  * for each remaining test_iter entry. */
 static net_source test_source(const Caffe__SolverParameter *param, size_t i) {
   if (i < param->n_test_net_param) {
-    return (net_source){NULL, param->test_net_param[i], "test_net_param", i};
+    return (net_source){NULL, param->test_net_param[i], "test_net_param"};
   }
   i -= param->n_test_net_param;
-  if (i < param->n_test_net) return (net_source){param->test_net[i], NULL, "test_net", i};
-  if (param->net != NULL) return (net_source){param->net, NULL, "net", 0};
-  return (net_source){NULL, param->net_param, "net_param", 0};
+  if (i < param->n_test_net) return (net_source){param->test_net[i], NULL, "test_net"};
+  if (param->net != NULL) return (net_source){param->net, NULL, "net"};
+  return (net_source){NULL, param->net_param, "net_param"};
 }
 
 static crema_status check_test_counts(const Caffe__SolverParameter *param, size_t nets) {

@@ -217,8 +217,9 @@ TEST(signatures) {
 TEST(names_of_saved_layers) {
   const char *path = path_of("named.h5");
   crema_net *net = build(INPUT("x", DIM2(1, 2)) P("", "p", ""), CREMA_TRAIN);
-  assert_fails(cr_net_check_hdf5(net, false), CREMA_E_ARGUMENT,
-               "layer 1 (Parameter) has no name; HDF5 models identify layers by their names");
+  assert_fails(
+      cr_net_check_hdf5(net, false), CREMA_E_ARGUMENT,
+      "layer 1 (Parameter) (line 2) has no name; HDF5 models identify layers by their names");
   assert_fails(crema_net_save_weights(net, path), CREMA_E_ARGUMENT,
                "layer 1 (Parameter) has no name");
   crema_net_destroy(net);

@@ -148,22 +148,10 @@ static void field_name(const ProtobufCFieldDescriptor *field, char out[128]) {
   if (out[size - 1] == '_') out[size - 1] = '\0';
 }
 
-/* Whether an upgrade moves the field to another one. Its failures name the layer, not the line. */
-static bool is_moved(const char *name) {
-  static const char *const moved[] = {"kernel_depth", "kernel_shape", "stride_shape", "pad_shape"};
-  for (size_t i = 0; i < sizeof moved / sizeof *moved; ++i) {
-    if (strcmp(name, moved[i]) == 0) return true;
-  }
-  return false;
-}
-
 /* One field of a message with an extreme value, also inside the messages of it. */
 static void print_extreme(const ProtobufCMessageDescriptor *type, char out[LINE]) {
-  const ProtobufCFieldDescriptor *field;
+  const ProtobufCFieldDescriptor *field = &type->fields[draw(type->n_fields)];
   char name[128], inner[LINE / 2];
-  do {
-    field = &type->fields[draw(type->n_fields)];
-  } while (is_moved(field->name));
   field_name(field, name);
   const char *value = extreme(field);
   if (value != NULL) {

@@ -76,6 +76,22 @@ TEST(layer_without_a_name_is_found_by_its_line) {
          CREMA_E_UNKNOWN_NAME, WORDS("test.prototxt:3: layer '' (ReLU): "));
   assert_int_equal(crema_error_line(), 3);
   refuse(DATA "\nlayer {}", CREMA_E_UNKNOWN_NAME, WORDS("test.prototxt:3: layer '': "));
+  /* Layers that a stage or a level leaves out, or an upgrade adds, do not count. */
+  refuse(
+      DATA
+      "layer { type: 'ReLU' bottom: 'data' top: 'a' include { stage: 'deploy' } }\n"
+      "layer { type: 'ReLU' bottom: 'data' top: 'a' exclude { min_level: 0 } }\n"
+      "layer { type: 'BatchNorm' bottom: 'data' top: 'c' batch_norm_param { scale_bias: true } }\n"
+      "layer { type: 'ReLU' bottom: 'none' top: 'b' }\n"
+      "layer { type: 'ReLU' bottom: 'data' top: 'd' }",
+      CREMA_E_UNKNOWN_NAME, WORDS("test.prototxt:5: layer '' (ReLU): "));
+}
+
+TEST(upgrades_fail_at_the_line_of_their_layer) {
+  refuse(DATA "\nlayer { type: 'Pooling' name: 'p' pooling_param { kernel_shape { dim: -1 } } }",
+         CREMA_E_RANGE, WORDS("test.prototxt:3: layer 'p' (Pooling): an entry of kernel_size_3d"));
+  assert_string_equal(crema_error_layer(), "p");
+  assert_int_equal(crema_error_line(), 3);
 }
 
 /* Shapes that do not fit name all bottoms as the text does, not as the splits do. */

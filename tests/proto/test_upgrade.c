@@ -87,7 +87,7 @@ TEST(first_format) {
   net_becomes("layers { layer { name: 'r' type: 'relu' num_output: 5 } }",
               "layer {\n  name: \"r\"\n  type: \"ReLU\"\n}\n", false);
   net_fails("layers { layer { name: 'x' type: 'convv' } }", CREMA_E_UNKNOWN_NAME,
-            "layer \"x\": unknown layer type \"convv\"; did you mean \"conv\"?");
+            "layer 'x' (convv): unknown layer type \"convv\"; did you mean \"conv\"?");
 }
 
 TEST(padding_layers) {
@@ -100,12 +100,13 @@ TEST(padding_layers) {
   net_fails(
       "layers { layer { name: 'p' type: 'padding' pad: 2 } bottom: 'a' top: 'b' } layers { "
       "layer { name: 'r' type: 'relu' } bottom: 'b' top: 'c' }",
-      CREMA_E_UNSUPPORTED, "layer \"r\": padding (layer \"p\") can only precede conv and pool");
+      CREMA_E_UNSUPPORTED,
+      "layer 'r' (relu): padding (layer \"p\") can only precede conv and pool");
   net_fails(
       "layers { layer { name: 'p' type: 'padding' pad: 2 } top: 'b' } layers { layer { name: "
       "'c' type: 'conv' } bottom: 'b' top: 'c' }",
       CREMA_E_UNSUPPORTED,
-      "layer \"c\": padding (layer \"p\") needs one bottom and one top, as does the "
+      "layer 'c' (conv): padding (layer \"p\") needs one bottom and one top, as does the "
       "layer after it");
 }
 
@@ -239,7 +240,7 @@ TEST(bn) {
       true);
   net_fails("layer { name: 'b' type: 'BN' top: 'x' blobs { } blobs { } blobs { } }",
             CREMA_E_UNSUPPORTED,
-            "layer \"b\": BN of 3 parameters is not supported, it has four: scale, shift, mean, "
+            "layer 'b' (BN): BN of 3 parameters is not supported, it has four: scale, shift, mean, "
             "variance");
 }
 
@@ -256,7 +257,7 @@ TEST(dropout_that_scales_in_tests) {
       "layer {\n  name: \"e\"\n  type: \"Dropout\"\n  dropout_param {\n  }\n}\n",
       true);
   net_fails("layer { name: 'd' type: 'Dropout' dropout_param { scale_train: false } }",
-            CREMA_E_UNSUPPORTED, "layer \"d\": scale_train needs one top, found 0");
+            CREMA_E_UNSUPPORTED, "layer 'd' (Dropout): scale_train needs one top, found 0");
 }
 
 /* Intel Caffe's ReLU in a layer becomes one behind it, with its rules and without its weights. */
@@ -283,7 +284,7 @@ TEST(layers_that_rectify) {
       "layer {\n  name: \"d\"\n  convolution_param {\n    relu: false\n  }\n}\n",
       true);
   net_fails("layer { name: 'a' top: 'x' top: 'y' convolution_param { relu: true } }",
-            CREMA_E_UNSUPPORTED, "layer \"a\": relu needs one top, found 2");
+            CREMA_E_UNSUPPORTED, "layer 'a': relu needs one top, found 2");
 }
 
 TEST(batch_size_of_statistics) {
@@ -305,7 +306,7 @@ TEST(ceil_mode_of_pooling) {
               "layer {\n  type: \"Pooling\"\n  pooling_param {\n    round_mode: FLOOR\n  }\n}\n",
               true);
   net_fails("layer { name: 'p' pooling_param { ceil_mode: true round_mode: CEIL } }", CREMA_E_PARSE,
-            "layer \"p\": both \"ceil_mode\" and \"round_mode\" are given; use \"round_mode\"");
+            "layer 'p': both \"ceil_mode\" and \"round_mode\" are given; use \"round_mode\"");
 }
 
 TEST(volumes_of_c3d) {
@@ -338,17 +339,17 @@ TEST(volumes_of_c3d) {
       "  }\n}\n",
       true);
   net_fails("layer { name: 'c' type: 'Convolution3D' convolution3d_param { kernel_size: 3 } }",
-            CREMA_E_ARGUMENT, "layer \"c\": kernel_depth is required");
+            CREMA_E_ARGUMENT, "layer 'c' (Convolution3D): kernel_depth is required");
   net_fails("layer { name: 'p' type: 'Pooling3D' pooling_param {} pooling3d_param {} }",
             CREMA_E_PARSE,
-            "layer \"p\": both \"pooling3d_param\" and \"pooling_param\" are given; "
+            "layer 'p' (Pooling3D): both \"pooling3d_param\" and \"pooling_param\" are given; "
             "use \"pooling_param\"");
   net_fails("layer { name: 'c' convolution_param { kernel_size: [3, 2] kernel_depth: 1 } }",
             CREMA_E_PARSE,
-            "layer \"c\": with kernel_depth, kernel_size takes one value, for height and width");
+            "layer 'c': with kernel_depth, kernel_size takes one value, for height and width");
   net_fails("layer { name: 'p' pooling_param { kernel_size: [3, 2] kernel_depth: 1 } }",
             CREMA_E_PARSE,
-            "layer \"p\": with kernel_depth, kernel_size takes one value, for height and width");
+            "layer 'p': with kernel_depth, kernel_size takes one value, for height and width");
   net_fails("input: 'x' input_dim: [1, 2, 3]", CREMA_E_SHAPE,
             "the net has 1 \"input\" but 3 \"input_dim\"; 4 each are needed");
 }
@@ -368,14 +369,14 @@ TEST(volumes_of_video_caffe) {
       "layer { name: 'c' type: 'NdConvolution' convolution_param { kernel_size: 2 "
       "kernel_shape { dim: 3 } } }",
       CREMA_E_PARSE,
-      "layer \"c\": both \"kernel_size\" and \"kernel_shape\" are given; use "
+      "layer 'c' (NdConvolution): both \"kernel_size\" and \"kernel_shape\" are given; use "
       "\"kernel_shape\"");
   net_fails("layer { name: 'p' type: 'NdPooling' pooling_param { kernel_shape { dim: -1 } } }",
-            CREMA_E_RANGE, "layer \"p\": an entry of kernel_size_3d is -1");
+            CREMA_E_RANGE, "layer 'p' (NdPooling): an entry of kernel_size_3d is -1");
   net_fails(
       "layer { name: 'p' pooling_param { kernel_depth: 1 kernel_shape { dim: 1 } } }",
       CREMA_E_PARSE,
-      "layer \"p\": both \"kernel_depth\" and \"kernel_shape\" are given; use \"kernel_shape\"");
+      "layer 'p': both \"kernel_depth\" and \"kernel_shape\" are given; use \"kernel_shape\"");
 }
 
 TEST(clips_of_forks) {
@@ -398,7 +399,7 @@ TEST(clips_of_forks) {
       "layer { name: 'd' type: 'VideoData' image_data_param {} video_data_param { source: 'l' "
       "} }",
       CREMA_E_PARSE,
-      "layer \"d\": both \"image_data_param\" and \"video_data_param\" are given; use "
+      "layer 'd' (VideoData): both \"image_data_param\" and \"video_data_param\" are given; use "
       "\"video_data_param\"");
 }
 
@@ -435,13 +436,12 @@ TEST(segmentation_of_the_second_format) {
       "layer {\n  name: \"b\"\n  type: \"Scale\"\n  scale_param {\n    bias_term: true\n  }\n}\n"
       "layer {\n  type: \"Unpooling\"\n  unpooling_param {\n    kernel_size: 2\n  }\n}\n",
       true);
-  net_becomes(
-      "layers { name: 'b' type: MAT_WRITE blobs { data: 1 } blobs { data: 2 } }",
-      "layer {\n  name: \"b/norm\"\n  type: \"BatchNorm\"\n  batch_norm_param {\n"
-      "    use_global_stats: false\n    eps: 1e-09\n  }\n}\n"
-      "layer {\n  name: \"b\"\n  type: \"Scale\"\n  blobs {\n    data: 1\n  }\n"
-      "  blobs {\n    data: 2\n  }\n  scale_param {\n    bias_term: true\n  }\n}\n",
-      true);
+  net_becomes("layers { name: 'b' type: MAT_WRITE blobs { data: 1 } blobs { data: 2 } }",
+              "layer {\n  name: \"b/norm\"\n  type: \"BatchNorm\"\n  batch_norm_param {\n"
+              "    use_global_stats: false\n    eps: 1e-09\n  }\n}\n"
+              "layer {\n  name: \"b\"\n  type: \"Scale\"\n  blobs {\n    data: 1\n  }\n"
+              "  blobs {\n    data: 2\n  }\n  scale_param {\n    bias_term: true\n  }\n}\n",
+              true);
   net_becomes("layers { type: CROP bottom: 'x' bottom: 'like' top: 'y' }",
               "layer {\n  type: \"Crop\"\n  bottom: \"x\"\n  bottom: \"like\"\n  top: \"y\"\n}\n",
               true);
@@ -452,9 +452,9 @@ TEST(segmentation_of_the_second_format) {
       "  mat_write_param {\n    prefix: \"p\"\n    strip: 0\n    period: 1\n  }\n}\n",
       true);
   net_fails("layers { name: 'l' softmaxloss_param { ignore_label: [1, 2] } }", CREMA_E_UNSUPPORTED,
-            "layer \"l\": 2 labels are ignored; one at most is supported");
+            "layer 'l': 2 labels are ignored; one at most is supported");
   net_fails("layers { name: 'l' softmaxloss_param { weight_source: 'w' } }", CREMA_E_UNSUPPORTED,
-            "layer \"l\": weight_source of softmaxloss_param is not supported");
+            "layer 'l': weight_source of softmaxloss_param is not supported");
 }
 
 TEST(names_of_other_forks) {
@@ -485,16 +485,16 @@ TEST(names_of_other_forks) {
   net_becomes("layer { type: 'CtcLoss' } layer { type: 'WarpCTCLoss' }",
               "layer {\n  type: \"CTCLoss\"\n}\nlayer {\n  type: \"CTCLoss\"\n}\n", true);
   net_fails("layer { name: 'l' convolution_param { hole: 1 dilation: 1 } }", CREMA_E_PARSE,
-            "layer \"l\": both \"hole\" and \"dilation\" are given; use \"dilation\"");
+            "layer 'l': both \"hole\" and \"dilation\" are given; use \"dilation\"");
   net_fails("layer { name: 'l' transform_param { crop_height: 1 } }", CREMA_E_PARSE,
-            "layer \"l\": crop_height and crop_width belong together, without crop_size");
+            "layer 'l': crop_height and crop_width belong together, without crop_size");
   net_fails("layer { name: 'l' transform_param { crop_height: 1 crop_w: 1 } }", CREMA_E_PARSE,
-            "layer \"l\": both \"crop_height\" and \"crop_h\" are given; use \"crop_h\"");
+            "layer 'l': both \"crop_height\" and \"crop_h\" are given; use \"crop_h\"");
   net_fails("layer { name: 'l' image_data_param { has_label: false label_type: PIXEL } }",
             CREMA_E_PARSE,
-            "layer \"l\": both \"has_label\" and \"label_type\" are given; use \"label_type\"");
+            "layer 'l': both \"has_label\" and \"label_type\" are given; use \"label_type\"");
   net_fails("layer { name: 'l' selu_dropout_param { } dropout_param { } }", CREMA_E_PARSE,
-            "layer \"l\": both \"selu_dropout_param\" and \"dropout_param\" are given; use "
+            "layer 'l': both \"selu_dropout_param\" and \"dropout_param\" are given; use "
             "\"dropout_param\"");
 }
 

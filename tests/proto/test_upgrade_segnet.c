@@ -32,11 +32,11 @@ TEST(bn_of_segnet) {
       true);
   net_fails("layer { name: 'b' type: 'BN' top: 'x' top: 'm' bn_param { bn_mode: INFERENCE } }",
             CREMA_E_UNSUPPORTED,
-            "layer \"b\": a BN in mode INFERENCE has no statistics for 2 tops");
-  net_fails("layer { name: 'b' type: 'BN' bn_param { bn_mode: LEARN frozen: true } }",
-            CREMA_E_PARSE,
-            "layer \"b\": BN with bn_mode, scale_filler or shift_filler (SegNet) has no momentum, "
-            "eps and frozen (PSPNet)");
+            "layer 'b' (BN): a BN in mode INFERENCE has no statistics for 2 tops");
+  net_fails(
+      "layer { name: 'b' type: 'BN' bn_param { bn_mode: LEARN frozen: true } }", CREMA_E_PARSE,
+      "layer 'b' (BN): BN with bn_mode, scale_filler or shift_filler (SegNet) has no momentum, "
+      "eps and frozen (PSPNet)");
 }
 
 /* In models its fields have other numbers; the mode tells whether there are statistics. */
@@ -104,13 +104,15 @@ TEST(data_of_segnet) {
   net_fails(
       "layer { name: 'd' type: 'DenseImageData' dense_image_data_param { "
       "label_divide_factor: 8 } }",
-      CREMA_E_UNSUPPORTED, "layer \"d\": label_divide_factor is not supported");
+      CREMA_E_UNSUPPORTED, "layer 'd' (DenseImageData): label_divide_factor is not supported");
   net_fails("layer { name: 'd' type: 'DenseImageData' dense_image_data_param { crop_width: 8 } }",
-            CREMA_E_PARSE, "layer \"d\": crop_height and crop_width belong together");
+            CREMA_E_PARSE,
+            "layer 'd' (DenseImageData): crop_height and crop_width belong together");
   net_fails(
       "layer { name: 'd' type: 'DenseImageData' transform_param { crop_size: 4 } "
       "dense_image_data_param { crop_width: 8 crop_height: 8 } }",
-      CREMA_E_PARSE, "layer \"d\": both dense_image_data_param and transform_param cut a part out");
+      CREMA_E_PARSE,
+      "layer 'd' (DenseImageData): both dense_image_data_param and transform_param cut a part out");
 }
 
 TEST(weights_of_classes) {
@@ -126,7 +128,7 @@ TEST(weights_of_classes) {
       true);
   net_fails(
       "layer { name: 'l' type: 'SoftmaxWithLoss' loss_param { weight_by_label_freqs: true } }",
-      CREMA_E_ARGUMENT, "layer \"l\": weight_by_label_freqs needs class_weighting");
+      CREMA_E_ARGUMENT, "layer 'l' (SoftmaxWithLoss): weight_by_label_freqs needs class_weighting");
 }
 
 int main(void) {

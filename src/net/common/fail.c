@@ -1,12 +1,9 @@
 #include "net/common/fail.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "core/fail.h"
-#include "core/file.h"
 
 const char *cr_net_text(const char *text) {
   return text == NULL ? "" : text;
@@ -87,51 +84,9 @@ crema_status cr_net_allocate(cr_arena *arena, void *out, size_t count, size_t wi
   return CREMA_OK;
 }
 
-/* The number of layers before layer `index` that have its name and that the search counts. */
-static size_t count_before(const crema_net *net, size_t index, Caffe__Phase phase) {
-  const char *name = cr_net_text(net->param->layer[index]->name);
-  size_t before = 0;
-  for (size_t i = 0; i < index; ++i) {
-    const Caffe__LayerParameter *layer = net->param->layer[i];
-    before += strcmp(cr_net_text(layer->name), name) == 0 && cr_layer_names_phase(layer, phase);
-  }
-  return before;
-}
-
-/* A layer that an upgrade made, "<name>/scale_bias", has the line of the layer that it was made
- * from. */
-static size_t find_line(const char *text, size_t size, cr_layer_search search) {
-  size_t line = cr_text_layer_line(text, size, &search);
-  const char *slash = strrchr(search.name, '/');
-  if (line > 0 || slash == NULL || strcmp(slash, CR_UPGRADED_SCALE) != 0) return line;
-  char *name = strndup(search.name, (size_t)(slash - search.name));
-  if (name == NULL) return 0;
-  search.name = name;
-  line = cr_text_layer_line(text, size, &search);
-  free(name);
-  return line;
-}
-
 size_t cr_net_layer_line(const crema_net *net, size_t index) {
-  const cr_net_origin *origin = &net->origin;
-  cr_buffer file = {0};
-  struct stat info;
-  if (index >= net->param->n_layer || origin->path == NULL) return 0;
-  const Caffe__Phase phase = net->phase == CREMA_TRAIN ? CAFFE__PHASE__TRAIN : CAFFE__PHASE__TEST;
-  const cr_layer_search search = {.field = origin->field,
-                                  .number = origin->number,
-                                  .name = cr_net_text(net->param->layer[index]->name),
-                                  .before = count_before(net, index, phase),
-                                  .phase = phase};
-  if (origin->text != NULL) return find_line(origin->text, origin->size, search);
-  /* The content of a pipe cannot be read twice, and opening it again could wait for ever. */
-  if (stat(origin->path, &info) != 0 || !S_ISREG(info.st_mode)) return 0;
-  size_t line = 0;
-  if (cr_file_read(origin->path, &file) == CREMA_OK) {
-    line = find_line(file.data, file.size, search);
-  }
-  cr_buffer_free(&file);
-  return line;
+  if (index >= net->param->n_layer || net->path == NULL) return 0;
+  return cr_layer_line(&net->param->layer[index]->base);
 }
 
 const char *cr_net_line_text(const crema_net *net, size_t index, char text[CR_NET_LINE_TEXT]) {
@@ -141,26 +96,17 @@ const char *cr_net_line_text(const crema_net *net, size_t index, char text[CR_NE
   return text;
 }
 
-/* The line for a failure, which is unchanged even if the search for the line fails. */
-static size_t line_for(const crema_net *net, size_t index, crema_status code) {
-  cr_error *error = cr_error_keep();
-  const size_t line = cr_net_layer_line(net, index);
-  cr_error_again(code, error);
-  free(error);
-  return line;
-}
-
 /* Adds to a failure the file and, for a failure in a layer, the line on which the layer begins. */
 crema_status cr_net_fail_in_file(const crema_net *net, crema_status code) {
-  cr_where where = {.file = net->origin.path};
-  if (cr_error_in_layer()) where.line = line_for(net, net->at, code);
+  cr_where where = {.file = net->path};
+  if (cr_error_in_layer()) where.line = cr_net_layer_line(net, net->at);
   return cr_fail_where(code, &where);
 }
 
 crema_status cr_net_fail_in_pass(const crema_net *net, int index, crema_status code) {
-  cr_where where = {.file = net->origin.path, .told = true};
+  cr_where where = {.file = net->path, .told = true};
   (void)cr_net_fail_in_layer(net->layer[index].layer->param, code);
   if (crema_error_file()[0] != '\0') return code;
-  where.line = line_for(net, (size_t)index, code);
+  where.line = cr_net_layer_line(net, (size_t)index);
   return where.line == 0 ? code : cr_fail_where(code, &where);
 }

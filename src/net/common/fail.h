@@ -23,8 +23,7 @@ crema_status cr_net_show_bottoms(const crema_net *net, int index, crema_status c
  * layer's place in the net's file, unless the failure already names a file. */
 crema_status cr_net_fail_in_pass(const crema_net *net, int index, crema_status code);
 
-/* The line on which layer `index` of net->param begins; 0 if unknown. Changes only the thread's
- * error text. */
+/* The line on which layer `index` of net->param begins; 0 if unknown. */
 size_t cr_net_layer_line(const crema_net *net, size_t index);
 
 /* " (line 12)" for a layer whose line is known, "" otherwise; returns `text`. */

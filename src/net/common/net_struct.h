@@ -54,16 +54,6 @@ static inline crema_blob *cr_net_layer_blob(const cr_net_layer *layer, int j) {
   return j < bottoms ? layer->bottom[j] : layer->top[j - bottoms];
 }
 
-/* The origin of a net's text, for messages and for relative paths in it. */
-typedef struct cr_net_origin {
-  const char *path; /* the file, or a name for the text in messages */
-  const char *text; /* the text, of `size` bytes; NULL: it is in the file */
-  size_t size;
-  const char
-      *field;    /* the field of the text that is the net, such as "net_param"; NULL: all of it */
-  size_t number; /* of several such fields, which */
-} cr_net_origin;
-
 /* A recorded forward pass of a compiled net (memory/trace.h), and the state that it is valid for.
  */
 typedef struct cr_net_recording {
@@ -91,8 +81,7 @@ typedef struct cr_net_loss cr_net_loss;
 struct crema_net {
   cr_arena arena; /* memory that lives as long as the net: names, most of the arrays */
   char *name;
-  char *path;                 /* file it came from, or NULL */
-  cr_net_origin origin;       /* of `path`; `text` while it is built; `field` is a constant */
+  char *path; /* the file it came from, or a name for the text in messages; NULL: unknown */
   Caffe__NetParameter *param; /* filtered, with splits inserted */
   crema_phase phase;
   crema_context *context;
