@@ -221,11 +221,11 @@ TEST(names_of_saved_layers) {
       cr_net_check_hdf5(net, false), CREMA_E_ARGUMENT,
       "layer 1 (Parameter) (line 2) has no name; HDF5 models identify layers by their names");
   assert_fails(crema_net_save_weights(net, path), CREMA_E_ARGUMENT,
-               "layer 1 (Parameter) has no name");
+               "layer 1 (Parameter) (line 2) has no name");
   crema_net_destroy(net);
   net = build(P("two", "p", "") P("one", "q", "") P("two", "r", ""), CREMA_TRAIN);
   assert_fails(cr_net_check_hdf5(net, false), CREMA_E_EXISTS,
-               "two layers are named 'two': Parameter, Parameter");
+               "two layers are named 'two': Parameter (line 1), Parameter (line 3)");
   assert_fails(crema_net_save_weights(net, path), CREMA_E_EXISTS, "two layers are named 'two'");
   assert_int_not_equal(access(path, F_OK), 0);
   crema_net_destroy(net);
