@@ -22,7 +22,7 @@ static int maker_of(const crema_net *net, int input) {
 /* Adds the layer, the net's file and the layer's line to a failure. */
 static crema_status fail_in(const crema_net *net, int layer, crema_status code) {
   cr_error *error = cr_error_keep();
-  const cr_where where = {.file = net->origin.path, .line = cr_net_layer_line(net, (size_t)layer)};
+  const cr_where where = {.file = net->path, .line = cr_net_layer_line(net, (size_t)layer)};
   (void)cr_error_again(code, error);
   free(error);
   (void)cr_net_fail_in_layer(net->param->layer[layer], code);

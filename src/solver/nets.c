@@ -82,10 +82,11 @@ static crema_status build(crema_solver *solver, const net_source *source, net_pl
                           const Caffe__NetState *solver_state, crema_net **out) {
   const cr_replica *replica = &solver->replica[place.replica];
   const crema_phase phase = place.phase;
+  const bool tests = phase == CREMA_TEST && cr_solver_shares_test(solver, place.group - 1);
   cr_solver_rank rank = {.rank = solver->rank + place.replica,
                          .solvers = solver->ranks,
                          .group = solver->group != NULL ? solver->group[place.group] : NULL,
-                         .tests = solver->tests_shared};
+                         .tests = tests};
   if (place.replica > 0) {
     rank.root = phase == CREMA_TRAIN ? solver->net : solver->test_net[place.group - 1];
   }
@@ -116,7 +117,7 @@ static crema_status build(crema_solver *solver, const net_source *source, net_pl
   options.skip_corrupt = solver->options.skip_corrupt;
   options.plan_memory = !solver->options.no_memory_plan;
   options.recompute = solver->options.recompute;
-  if (solver->options.total_batch && (phase == CREMA_TRAIN || solver->tests_shared)) {
+  if (solver->options.total_batch && (phase == CREMA_TRAIN || tests)) {
     const bool told = cr_solver_leads(solver) && place.replica == 0 && phase == CREMA_TRAIN;
     cr_net_divide_batch(param, solver->ranks, told);
   }
@@ -235,10 +236,6 @@ static crema_status check_epoch(crema_solver *solver, size_t index) {
     }
     return CREMA_OK;
   }
-  if (solver->tests_shared) {
-    return cr_field_fail(CREMA_E_UNSUPPORTED, "test_iter",
-                         "test_iter: 0 works on one device; several devices share the batches");
-  }
   if (epoch->samples > 0) return CREMA_OK;
   return cr_field_fail(CREMA_E_ARGUMENT, "test_iter", "test_iter: 0 is not possible: %s",
                        epoch->reason);
@@ -255,6 +252,7 @@ crema_status cr_solver_build_test_nets(crema_solver *solver) {
   CR_TRY(CR_NEW(solver->test_epoch, nets + 1, "test nets"));
   for (int replica = 0; replica < replicas; ++replica) {
     for (size_t i = 0; i < nets; ++i) {
+      if (replica > 0 && !cr_solver_shares_test(solver, (int)i)) continue;
       crema_status status = build_test_net(solver, i, replica);
       if (status != CREMA_OK) return cr_fail_in(status, "test net #%zu", i);
       if (replica > 0) continue;

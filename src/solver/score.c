@@ -70,7 +70,7 @@ typedef struct joint_test {
 static int count_batches(const crema_solver *solver, const joint_test *test) {
   const int batches = solver->param->test_iter[test->index];
   if (batches == 0) return (int)test->epoch.batches;
-  if (!solver->tests_shared || solver->options.total_batch) return batches;
+  if (!cr_solver_shares_test(solver, test->index) || solver->options.total_batch) return batches;
   return batches / solver->ranks + (batches % solver->ranks != 0);
 }
 
@@ -78,6 +78,10 @@ static crema_status run_batch(void *user, cr_replica *replica) {
   joint_test *test = user;
   const crema_solver *solver = test->solver;
   const ptrdiff_t number = replica - solver->replica;
+  const bool is_first = number == 0 && cr_solver_leads(solver);
+  if (solver->tests_shared && !is_first && !cr_solver_shares_test(solver, test->index)) {
+    return CREMA_OK;
+  }
   crema_net *net = solver->test_net[number * solver->test_nets + test->index];
   test_share *share = &test->share[number];
   const int64_t samples =
@@ -90,10 +94,15 @@ static crema_status run_batch(void *user, cr_replica *replica) {
   return cr_detections_wanted(solver->param) ? cr_detections_add(&share->found, net) : CREMA_OK;
 }
 
-/* Adds the shares of all replicas of all processes to the first. */
+/* Adds the shares of all replicas of all processes to the first. A process that has run no batch
+ * adds zeros. */
 static crema_status gather_shares(crema_solver *solver, joint_test *test) {
   test_share *all = &test->share[0];
-  for (int i = 1; i < solver->replicas; ++i) {
+  const int shares = cr_solver_shares_test(solver, test->index) ? solver->replicas : 1;
+  if (all->means.sum == NULL) {
+    CR_TRY(cr_net_means_begin(solver->test_net[test->index], &all->means));
+  }
+  for (int i = 1; i < shares; ++i) {
     const test_share *share = &test->share[i];
     for (int k = 0; k < cr_net_means_size(&all->means); ++k) {
       all->means.sum[k] += share->means.sum[k];

@@ -61,10 +61,11 @@ struct crema_solver {
   uint64_t seed;
   int test_nets;
   bool tests_shared; /* each replica tests its share of the samples; else only the root tests */
-  /* First the root's; with tests_shared the test nets of this process's other replicas follow. */
+  /* First the root's; with tests_shared the test nets of this process's other replicas follow, NULL
+   * for a net that they do not share. */
   crema_net **test_net;
   struct cr_net_epoch *test_epoch; /* of the data of each test net */
-  int64_t iteration; /* updates done */
+  int64_t iteration;               /* updates done */
   cr_rate_state rate;
   cr_loss_window window;
   bool has_score;
@@ -198,6 +199,11 @@ crema_status cr_solver_update(crema_solver *solver) CREMA_MUST_USE;
 /* Defined in snapshot.c: */
 
 bool cr_snapshot_is_hdf5(const crema_solver *solver);
+/* Whether all replicas run test net `index`. A net with test_iter 0 is run by the first replica of
+ * the first process: its last batch is short. */
+static inline bool cr_solver_shares_test(const crema_solver *solver, int index) {
+  return solver->tests_shared && solver->param->test_iter[index] > 0;
+}
 /* Whether training is to write snapshots. */
 bool cr_snapshot_is_wanted(const crema_solver *solver);
 /* Fails unless files can be made in the snapshots' folder and HDF5 snapshots can hold the net.

@@ -52,7 +52,7 @@ static crema_net *net_of(const crema_solver *solver, int replica, int index) {
 }
 
 static int replicas_with_net(const crema_solver *solver, int index) {
-  return index == 0 || solver->tests_shared ? solver->replicas : 1;
+  return index == 0 || cr_solver_shares_test(solver, index - 1) ? solver->replicas : 1;
 }
 
 /* Omits the other replicas' states if no damaged record was skipped: each replica is then one

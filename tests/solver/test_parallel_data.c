@@ -297,6 +297,54 @@ PARALLEL_TEST(s4_55_scores_are_those_of_all_devices) {
   }
 }
 
+/* With test_iter 0 the first device scores each record once, in the last batch fewer than in the
+ * others, with the numbers of one device. The weights do not change, so each test has the same
+ * score.
+ */
+PARALLEL_TEST(each_sample_is_scored_once_on_the_first_device) {
+  solver_case *c = *state;
+  make_database(c);
+  for (int row = 0; row < 16; ++row) {
+    static const int batches[] = {1, 5, 7, RECORDS, RECORDS + 1};
+    const int devices = 1 + row % 4, batch = batches[row % 5];
+    c->options.total_batch = row / 4 == 1;
+    load_tested(c, devices, row / 4 == 2 ? CREMA_EXCHANGE_TREE : CREMA_EXCHANGE_REDUCE, batch, 0);
+    for (int i = 1; i < devices; ++i) {
+      if (c->solver->tests_shared) assert_null(c->solver->test_net[i]);
+    }
+    for (int i = 0; i < 3; ++i) {
+      ok(crema_solver_step(c->solver, 1));
+      assert_true(c->solver->has_score);
+      assert_float_equal(c->solver->score, (RECORDS - 1) / 2.0, 1e-5);
+    }
+  }
+  c->options.total_batch = false;
+}
+
+/* A net that all devices test and a net that the first one tests resume where they were. */
+PARALLEL_TEST(tests_of_both_kinds_are_resumed) {
+  solver_case *c = *state;
+  char path[256], net[4096];
+  double score[2];
+  static const char *const text =
+      "base_lr: 0 lr_policy: 'fixed' test_interval: 2 test_iter: 4 test_iter: 0 "
+      "test_initialization: "
+      "false";
+  make_database(c);
+  snprintf(net, sizeof net, tested_text, 5);
+  use_devices(c, 3, CREMA_EXCHANGE_REDUCE);
+  for (int run = 0; run < 2; ++run) {
+    case_load(c, net, text);
+    if (run == 1) ok(crema_solver_restore(c->solver, case_path(c, "s_iter_3.solverstate", path)));
+    else ok(crema_solver_step(c->solver, 3));
+    for (int i = 0; i < 6; ++i) assert_true((c->solver->test_net[i] == NULL) == (i == 3 || i == 5));
+    if (run == 0) ok(crema_solver_snapshot(c->solver));
+    ok(crema_solver_step(c->solver, 2));
+    score[run] = c->solver->score;
+  }
+  assert_float_equal(score[1], score[0], 0);
+}
+
 /* Every device takes as many batches, so none waits for records that another one has to take first,
  * and a test begins where the one before it ended. */
 PARALLEL_TEST(s4_55_batches_that_do_not_divide_are_rounded_up) {
