@@ -17,7 +17,6 @@
  *   layer { name: "boxes" type: "BoxOutput" bottom: "map" top: "rois" top: "scores"
  *     box_output_param { field_h: 16 field_w: 16 downsample_rate: 8 fg_thr: -5 min_size: 4 } } */
 #include <float.h>
-#include <math.h>
 #include <string.h>
 
 #include "core/fail.h"
@@ -61,7 +60,10 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
 /* The score of a cell. */
 static double score_at(const cr_host_values *values, int64_t at, int64_t cells, int64_t classes) {
   double best = -DBL_MAX;
-  for (int64_t c = 1; c < classes; ++c) best = fmax(best, cr_host_get(values, at + c * cells));
+  for (int64_t c = 1; c < classes; ++c) {
+    const double score = cr_host_get(values, at + c * cells);
+    if (score > best) best = score; /* not fmax: GCC 12 crashes on it on aarch64 */
+  }
   return best - cr_host_get(values, at);
 }
 

@@ -216,7 +216,7 @@ CR_CLONES static bool overlaps_one(const cr_box_columns *kept, cr_box box, float
 
 crema_status cr_suppress(const cr_box *box, cr_ranked *candidate, size_t *count, float threshold,
                          float eta, int64_t most, cr_buffer *memory) {
-  cr_box_columns kept;
+  cr_box_columns kept = {0};
   const size_t end = most >= 0 && (uint64_t)most < *count ? (size_t)most : *count;
   CR_TRY(cr_box_columns_make(memory, (end + BLOCK - 1) / BLOCK * BLOCK, &kept));
   for (size_t i = 0; i < *count && kept.count < end; ++i) {
