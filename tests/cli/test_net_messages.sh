@@ -89,12 +89,12 @@ run train -solver same_solver.prototxt
 expect_error "two layers of one name in HDF5" \
   "two layers are named 'fc': InnerProduct (line 2), Scale (line 4)"
 
-# A pipe is not read again to find a line.
+# Lines are known although a pipe cannot be read again.
 mkfifo pipe.prototxt
 cat twins.prototxt >pipe.prototxt &
 timeout 60 "$crema" time -model pipe.prototxt >log 2>&1
 code=$?
-expect_error "a net from a pipe" "pipe.prototxt: layer 'twin' (Sigmoid): top 'y' is already made"
+expect_error "a net from a pipe" "pipe.prototxt:4: layer 'twin' (Sigmoid): top 'y' is already made"
 wait
 
 # Long names do not push the reason out of the message.
