@@ -16,6 +16,9 @@ folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
 touch "$folder/notes"
 
+# hwloc's OpenCL plug-in would load PoCL into mpirun, and PoCL's LLVM takes over SIGUSR1 there.
+export HWLOC_COMPONENTS=-opencl
+
 options=(--oversubscribe --bind-to none)
 [ "$(id -u)" != 0 ] || options+=(--allow-run-as-root)
 
