@@ -26,8 +26,8 @@ static void check_lattice(int axes, double spread, double most, double usual, in
     for (int k = 0; k < WIDTH; ++k) in[WIDTH * i + k] = (float)k + feature[i * axes + k % axes];
   }
   ok(cr_lattice_make(&lattice, feature, POINTS, axes, bands > 1 ? POINTS / bands : 0, bands));
-  ok(cr_lattice_filter(&lattice, in, WIDTH, bands, out));
-  ok(cr_lattice_filter(&lattice, ones, 1, bands, sum));
+  ok(cr_lattice_filter(&lattice, in, WIDTH, bands, false, out));
+  ok(cr_lattice_filter(&lattice, ones, 1, bands, false, sum));
   for (int i = 0; i < POINTS; ++i) {
     double wanted[WIDTH] = {0}, all = 0;
     for (int k = 0; k < POINTS; ++k) {
@@ -67,10 +67,10 @@ TEST(rows_of_any_width_are_filtered_as_single_numbers_are) {
   for (int width = 1; width <= MOST; width += width < 3 ? 1 : width == 3 ? 5 : 8) {
     cr_lattice lattice = {0};
     ok(cr_lattice_make(&lattice, feature, POINTS, AXES, POINTS / 3, 1));
-    ok(cr_lattice_filter(&lattice, in, width, 1, out));
+    ok(cr_lattice_filter(&lattice, in, width, 1, false, out));
     for (int c = 0; c < width; ++c) {
       for (int i = 0; i < POINTS; ++i) column[i] = in[i * width + c];
-      ok(cr_lattice_filter(&lattice, column, 1, 1, wanted));
+      ok(cr_lattice_filter(&lattice, column, 1, 1, false, wanted));
       for (int i = 0; i < POINTS; ++i) {
         assert_true(wanted[i] > 0);
         assert_true(out[i * width + c] == wanted[i]);
@@ -78,6 +78,41 @@ TEST(rows_of_any_width_are_filtered_as_single_numbers_are) {
     }
     cr_lattice_free(&lattice);
   }
+}
+
+static double product(const double *a, const double *b, int64_t count) {
+  double sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+/* For a matrix F of filtering, x (F y) = y (F' x), F' being the matrix of the reverse order. */
+TEST(the_reverse_order_gives_the_transposed_sums) {
+  enum { POINTS = 60, AXES = 5, WIDTH = 3, VALUES = POINTS * WIDTH };
+  static float feature[POINTS * AXES], narrow[VALUES], of_narrow[VALUES];
+  static double in[2][VALUES], out[2][VALUES], once[VALUES];
+  uint32_t random = 79;
+  cr_lattice lattice = {0};
+  for (int i = 0; i < POINTS * AXES; ++i) feature[i] = (float)(rig_random(&random) % 1000) / 500;
+  for (int i = 0; i < 2 * VALUES; ++i) {
+    in[i / VALUES][i % VALUES] = (double)(rig_random(&random) % 1000) / 100 - 4;
+  }
+  ok(cr_lattice_make(&lattice, feature, POINTS, AXES, POINTS / 3, 2));
+  for (int i = 0; i < 2; ++i) {
+    ok(cr_lattice_filter_wide(&lattice, in[i], WIDTH, 2, i == 1, out[i]));
+    for (int k = 0; k < VALUES; ++k) narrow[k] = (float)in[i][k];
+    ok(cr_lattice_filter(&lattice, narrow, WIDTH, 2, i == 1, of_narrow));
+    for (int k = 0; k < VALUES; ++k) {
+      /* Sums of 60 floats of up to 6, times weights of up to 8. */
+      assert_true(fabs((double)of_narrow[k] - out[i][k]) < 1e-3);
+    }
+  }
+  const double wanted = product(in[1], out[0], VALUES);
+  assert_true(fabs(wanted - product(in[0], out[1], VALUES)) <= 1e-12 * fabs(wanted));
+  /* The order matters: it is not its own transpose. */
+  ok(cr_lattice_filter_wide(&lattice, in[1], WIDTH, 1, false, once));
+  assert_true(fabs(wanted - product(in[0], once, VALUES)) > 1e-9 * fabs(wanted));
+  cr_lattice_free(&lattice);
 }
 
 TEST(features_that_make_no_sense_are_refused) {

@@ -122,7 +122,7 @@ typedef struct subject {
   const char *type, *body, *shapes, *kinds;
 } subject;
 
-/* Both passes: the top, and the gradients of bottoms 0 and 1. */
+/* Both passes: the top, and the gradients of bottoms 0 and 1 and of the parameters. */
 static void run_with(const subject *s, int threads, cr_buffer *out) {
   rig r;
   use_threads(threads);
@@ -138,6 +138,10 @@ static void run_with(const subject *s, int threads, cr_buffer *out) {
     for (int i = 0; i < 2; ++i) {
       ok(cr_buffer_append(out, rig_diff(r.bottom[i]),
                           (size_t)crema_blob_count(r.bottom[i]) * sizeof(float)));
+    }
+    for (int p = 0; p < r.layer->params; ++p) {
+      crema_blob *blob = r.layer->blob[p];
+      ok(cr_buffer_append(out, rig_diff(blob), (size_t)crema_blob_count(blob) * sizeof(float)));
     }
   }
   rig_free(&r);
@@ -163,6 +167,10 @@ TEST(threads_change_no_bit) {
        "dense_crf_param { max_iter: 3 pos_w: 3 pos_xy_std: 3 bi_w: 4 bi_xy_std: 40 bi_rgb_std: 0.5 "
        "}",
        "1 3 250 200|1 2|1 3 250 200", "nsn"},
+      {"MultiStageMeanfield",
+       "multi_stage_meanfield_param { num_iterations: 3 theta_alpha: 40 theta_beta: 0.5 theta_gamma: "
+       "3 }",
+       "1 3 250 200|1 3 250 200|1 3 250 200", "nnn"},
   };
   const int usual = usual_threads();
   for (size_t i = 0; i < sizeof subjects / sizeof subjects[0]; ++i) {

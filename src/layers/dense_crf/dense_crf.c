@@ -196,7 +196,7 @@ static crema_status make_kernel(crf_state *s, const crf_image *of, kernel *k) {
   float *ones = m.feature; /* there are at least two for each pixel */
   float *factor = floats(&k->factor);
   for (int64_t i = 0; i < pixels; ++i) ones[i] = 1;
-  CR_TRY(cr_lattice_filter(&k->lattice, ones, 1, of->workers, factor));
+  CR_TRY(cr_lattice_filter(&k->lattice, ones, 1, of->workers, false, factor));
   for (int64_t i = 0; i < pixels; ++i) factor[i] = k->weight / (factor[i] + 1e-20f);
   return CREMA_OK;
 }
@@ -386,7 +386,7 @@ static crema_status infer(crf_state *s, const crf_image *of, const cr_host_resul
   }
   for (; i.step <= s->iterations; ++i.step) {
     for (size_t n = 0; n < s->kernels && i.step > 0; ++n) {
-      CR_TRY(cr_lattice_blur(&s->kernel[n].lattice, of->workers));
+      CR_TRY(cr_lattice_blur(&s->kernel[n].lattice, of->workers, false));
     }
     CR_TRY(cr_host_spread(of->workers, bands_of(of), work_on_band, &i));
   }

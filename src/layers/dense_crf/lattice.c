@@ -387,6 +387,7 @@ crema_status cr_lattice_make(cr_lattice *lattice, const float *feature, int64_t 
 }
 
 void cr_lattice_free(cr_lattice *lattice) {
+  cr_host_free(lattice->wide);
   for (int i = 0; i < 2; ++i) {
     cr_host_free(lattice->own[i]);
     cr_host_free(lattice->value[i]);

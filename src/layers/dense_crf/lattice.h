@@ -5,6 +5,7 @@
 #ifndef CR_LAYERS_LATTICE_H
 #define CR_LAYERS_LATTICE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -56,6 +57,8 @@ typedef struct cr_lattice {
   float *value[2];                /* of lattice points, behind them zeros; in turn */
   float *own[2];                  /* the bands' rows: values to read and sums of added values */
   size_t values, owns;            /* that there is room for */
+  double *wide;                   /* the values of lattice points, for each thread twice */
+  size_t wides;                   /* that there is room for */
 } cr_lattice;
 
 /* Makes a lattice for `points` points with `axes` features each, in units of the deviation, in
@@ -66,9 +69,14 @@ crema_status cr_lattice_make(cr_lattice *lattice, const float *feature, int64_t 
                              int64_t per_band, int workers) CREMA_MUST_USE;
 /* out[i] = about the sum over k of exp(-|f_i - f_k|^2 / 2) * in[k], up to a factor that is the same
  * for all; `width` numbers for each point. The bits depend on the bands, but not on the threads.
+ * With `reverse`, the axes are blurred in the reverse order: the transposed sums, for gradients.
  * Errors: CREMA_E_NO_MEMORY. */
 crema_status cr_lattice_filter(cr_lattice *lattice, const float *in, int width, int workers,
-                               float *out) CREMA_MUST_USE;
+                               bool reverse, float *out) CREMA_MUST_USE;
+
+/* The same for doubles. */
+crema_status cr_lattice_filter_wide(cr_lattice *lattice, const double *in, int width, int workers,
+                                    bool reverse, double *out) CREMA_MUST_USE;
 
 /* The same in steps: added values are blurred and can then be read, while other values are added
  * for the next time. Widths of 8, 16, 24 and 32 are the fastest. */
@@ -76,7 +84,7 @@ crema_status cr_lattice_begin(cr_lattice *lattice, int width) CREMA_MUST_USE;
 /* Adds the values of the points first ... first + count - 1, which are of one band. Several threads
  * may add at a time, each to its own band. */
 void cr_lattice_add(cr_lattice *lattice, int64_t first, int64_t count, const float *in);
-crema_status cr_lattice_blur(cr_lattice *lattice, int workers) CREMA_MUST_USE;
+crema_status cr_lattice_blur(cr_lattice *lattice, int workers, bool reverse) CREMA_MUST_USE;
 /* out = in + the sums of these points, which are of one band, each times its `weight`. `in` and
  * `out` may be one array. */
 void cr_lattice_read(const cr_lattice *lattice, int64_t first, int64_t count, const float *weight,

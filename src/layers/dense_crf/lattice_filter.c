@@ -309,12 +309,13 @@ static crema_status give_band(void *state, int worker, int64_t index) {
   return CREMA_OK;
 }
 
-crema_status cr_lattice_blur(cr_lattice *l, int workers) {
+crema_status cr_lattice_blur(cr_lattice *l, int workers, bool reverse) {
   const int64_t pieces = (l->all.corners + PIECE - 1) / PIECE;
   blur of = {l, 0};
   CR_TRY(cr_host_spread(workers, pieces, sum_piece, &of));
-  for (; of.axis <= l->axes; ++of.axis) {
+  for (int i = 0; i <= l->axes; ++i) {
     float *held = l->value[0];
+    of.axis = reverse ? l->axes - i : i;
     CR_TRY(cr_host_spread(workers, pieces, blur_piece, &of));
     l->value[0] = l->value[1];
     l->value[1] = held;
@@ -351,11 +352,11 @@ static crema_status filter_band(void *state, int worker, int64_t index) {
 }
 
 crema_status cr_lattice_filter(cr_lattice *lattice, const float *in, int width, int workers,
-                               float *out) {
+                               bool reverse, float *out) {
   filtering f = {lattice, in, NULL};
   CR_TRY(cr_lattice_begin(lattice, width));
   CR_TRY(cr_host_spread(workers, lattice->bands, filter_band, &f));
-  CR_TRY(cr_lattice_blur(lattice, workers));
+  CR_TRY(cr_lattice_blur(lattice, workers, reverse));
   f.out = out;
   return cr_host_spread(workers, lattice->bands, filter_band, &f);
 }
