@@ -16,8 +16,8 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import layer_catalogue  # noqa: E402
 
 # Their bottoms hold numbers of images, classes or boxes, which random values are not.
-OTHER_VALUES = {"BoxAnnotatorOHEM", "DetectionEvaluate", "DetectNetTransformation", "MultiBoxLoss", "ProposalTarget",
-                "PSROIPooling", "RegionLoss", "SegAccuracy", "Yolov3"}
+OTHER_VALUES = {"BoxAnnotatorOHEM", "DeformablePSROIPooling", "DetectionEvaluate", "DetectNetTransformation",
+                "MultiBoxLoss", "ProposalTarget", "PSROIPooling", "RegionLoss", "SegAccuracy", "Yolov3"}
 # Its bottom holds probabilities.
 POSITIVE = {"MultinomialLogisticLoss"}
 # Their gradients differ on purpose: of centres, of reversed gradients, and of scores with a margin.

@@ -61,6 +61,7 @@ static const struct {
     {"ConvolutionDepthwise", "convolution_param"},
     {"DepthwiseConvolution", "convolution_param"},
     {"DenseCRF", "dense_crf_param"},
+    {"DeformablePSROIPooling", "deformable_psroi_pooling_param"},
     {"MultiStageMeanfield", "multi_stage_meanfield_param"},
     {"DetectionEvaluate", "detection_evaluate_param"},
     {"DetectNetTransformation", "detectnet_groundtruth_param"},

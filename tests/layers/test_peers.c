@@ -1,5 +1,5 @@
 /* Layers of forks, forward and backward, against independent implementations: torch*.inc, yolo.inc,
- * peers.inc and intel.inc have the results, and name the implementations. */
+ * peers.inc, openvino.inc and intel.inc have the results, and name the implementations. */
 #include "layers/layer_rig.h"
 
 #define COUNT(array) ((int64_t)(sizeof(array) / sizeof(array)[0]))
@@ -19,6 +19,7 @@ typedef struct drop_case {
 } drop_case;
 
 #include "layers/intel.inc"
+#include "layers/openvino.inc"
 #include "layers/peers.inc"
 #include "layers/torch.inc"
 #include "layers/torch_losses.inc"
@@ -91,6 +92,7 @@ TEST(layers_of_forks_compute_as_pytorch_does) {
 TEST(layers_of_detectors_compute_as_others_do) {
   for (int64_t i = 0; i < COUNT(peer_cases); ++i) check(&peer_cases[i]);
   for (int64_t i = 0; i < COUNT(intel_cases); ++i) check(&intel_cases[i]);
+  for (int64_t i = 0; i < COUNT(openvino_cases); ++i) check(&openvino_cases[i]);
   for (int64_t i = 0; i < COUNT(yolo_cases); ++i) check(&yolo_cases[i]);
 }
 

@@ -2,6 +2,8 @@
 
 Usage: torch_layers.py > tests/layers/torch.inc  (needs PyTorch and torchvision)
 """
+import itertools
+
 import torch
 import torchvision
 from torch.nn import functional as F
@@ -31,6 +33,29 @@ def interp(height, width):
 
 def normalize(x, scale):
     return F.normalize(x, dim=1) * scale.reshape(1, -1, 1, 1)
+
+
+def shifted_parts(x, regions, offsets, scale, group, samples, deviation):
+    """Places are weighted by how near cells are. Parts have pooled size `group`."""
+    height, width = x.shape[2:]
+    rows, columns = torch.arange(height).double(), torch.arange(width).double()
+    outputs, part = x.shape[1] // group**2, offsets.shape[3]
+    classes = offsets.shape[1] // 2
+    y = []
+    for r, o, i, j in itertools.product(range(len(regions)), range(outputs), range(group), range(group)):
+        image, left, top, right, bottom = regions[r].tolist()
+        extent = [max((right + 1 - left) * scale, 0.1), max((bottom + 1 - top) * scale, 0.1)]
+        pair = offsets[r].reshape(classes, 2, part, part)[o * classes // outputs]
+        shift = pair[:, i * part // group, j * part // group]
+        steps = torch.arange(samples).double() / samples
+        z = left * scale - 0.5 + extent[0] * ((j + steps) / group + deviation * shift[0])
+        v = top * scale - 0.5 + extent[1] * ((i + steps) / group + deviation * shift[1])
+        keeps = ((v >= -0.5) & (v <= height - 0.5))[:, None] & (z >= -0.5) & (z <= width - 0.5)
+        near = [(1 - (at.clamp(0, len(cells) - 1)[:, None] - cells).abs()).clamp(min=0)
+                for at, cells in ((v, rows), (z, columns))]
+        values = near[0] @ x[int(image), (o * group + i) * group + j] @ near[1].T
+        y.append((values * keeps).sum() / keeps.sum().clamp(min=1))
+    return torch.stack(y).reshape(len(regions), outputs, group, group)
 
 
 def softmax_each(x, label):
@@ -161,6 +186,9 @@ CASES = [
      "dilation: 2 group: 2 }",
      [(2, 4, 8, 8), OFFSETS], [(4, 2, 2, 2), (4,)],
      lambda x, o, w, b: torchvision.ops.deform_conv2d(x, o, w, b, 2, 0, 2)),
+    ("DeformablePSROIPooling", "deformable_psroi_pooling_param { spatial_scale: 0.75 output_dim: 2 group_size: 2 "
+     "sample_per_part: 2 trans_std: 0.1 }", [(2, 8, 6, 7), REGIONS, pattern((4, 4, 2, 2), 2)], [],
+     lambda x, r, o: shifted_parts(x, r, o, 0.75, 2, 2, 0.1)),
 ]
 
 
