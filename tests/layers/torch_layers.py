@@ -186,6 +186,10 @@ CASES = [
      "dilation: 2 group: 2 }",
      [(2, 4, 8, 8), OFFSETS], [(4, 2, 2, 2), (4,)],
      lambda x, o, w, b: torchvision.ops.deform_conv2d(x, o, w, b, 2, 0, 2)),
+    ("Normalize", "normalize_param { }", [(2, 3, 2, 4)], [],
+     lambda x: (F.normalize(x, dim=1), x.detach().norm(dim=1, keepdim=True))),
+    ("Normalize", "normalize_param { normalize_type: 'L1' }", [(4, 5)], [],
+     lambda x: x / (x.abs().sum(1, keepdim=True) + 1e-6)),
     ("DeformablePSROIPooling", "deformable_psroi_pooling_param { spatial_scale: 0.75 output_dim: 2 group_size: 2 "
      "sample_per_part: 2 trans_std: 0.1 }", [(2, 8, 6, 7), REGIONS, pattern((4, 4, 2, 2), 2)], [],
      lambda x, r, o: shifted_parts(x, r, o, 0.75, 2, 2, 0.1)),
