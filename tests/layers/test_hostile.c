@@ -108,6 +108,7 @@ static const struct {
     {"FlowWarp", "flow_warp_param"},
     {"Resample", "resample_param"},
     {"Correlation", "correlation_param"},
+    {"Correlation1D", "correlation_param"},
 };
 
 static uint32_t random_state;

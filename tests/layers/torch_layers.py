@@ -104,6 +104,11 @@ def correlate(a, b):
     return torch.stack([(a * b[:, :, y:y + 4, x:x + 5]).mean(1) for y, x in shifts], 1)
 
 
+def correlate_rows(a, b):
+    b = F.pad(b, (3, 2))
+    return torch.stack([(a * b[:, :, :, x:x + 5]).mean(1) for x in range(3)], 1)
+
+
 # Type, body, what the bottoms are (a shape, or values that have no gradient), shapes of the parameters, function of
 # bottoms and parameters; its first result is the one with a gradient.
 CASES = [
@@ -193,6 +198,8 @@ CASES = [
     ("DeformablePSROIPooling", "deformable_psroi_pooling_param { spatial_scale: 0.75 output_dim: 2 group_size: 2 "
      "sample_per_part: 2 trans_std: 0.1 }", [(2, 8, 6, 7), REGIONS, pattern((4, 4, 2, 2), 2)], [],
      lambda x, r, o: shifted_parts(x, r, o, 0.75, 2, 2, 0.1)),
+    ("Correlation1D", "correlation_param { pad: 2 kernel_size: 1 max_displacement: 2 single_direction: -1 }",
+     [(2, 3, 4, 5), (2, 3, 4, 5)], [], correlate_rows),
 ]
 
 

@@ -89,22 +89,30 @@ static void resample(const cr_op_desc *d, const double *x, double *y) {
   }
 }
 
+/* Displacement `shift` along an axis (0: down, 1: right). */
+static int64_t displacement_of(const cr_op_desc *d, int64_t shift, int axis) {
+  const int64_t step = d->u.correlation.step, radius = d->u.correlation.displacement / step;
+  if (d->u.correlation.in_rows && axis == 0) return 0;
+  if (d->u.correlation.direction > 0) return shift * step;
+  if (d->u.correlation.direction < 0) return (shift - radius - 1) * step;
+  const int64_t side = 2 * radius + 1;
+  return ((axis == 0 ? shift / side : shift % side) - radius) * step;
+}
+
 static void correlation(const cr_op_desc *d, double *const *in, double *y) {
-  const int64_t kernel = d->u.correlation.kernel, step = d->u.correlation.step;
-  const int64_t most = d->u.correlation.displacement, side = 2 * (most / step) + 1;
+  const int64_t kernel = d->u.correlation.kernel, stride = d->u.correlation.stride;
+  const int64_t origin = d->u.correlation.displacement - d->u.correlation.pad;
   const int64_t rows = dim_of(d, 2, 2), columns = dim_of(d, 2, 3), channels = dim_of(d, 0, 1);
-  const int64_t plane = dim_of(d, 0, 2) * dim_of(d, 0, 3);
+  const int64_t shifts = dim_of(d, 2, 1), plane = dim_of(d, 0, 2) * dim_of(d, 0, 3);
   for (int64_t i = 0; i < op_count(&d->arg[2].shape); ++i) {
-    const int64_t n = i / columns / rows / side / side, shift = i / columns / rows % (side * side);
-    const int64_t down = (shift / side - most / step) * step;
-    const int64_t right = (shift % side - most / step) * step;
+    const int64_t n = i / columns / rows / shifts, shift = i / columns / rows % shifts;
+    const int64_t down = displacement_of(d, shift, 0), right = displacement_of(d, shift, 1);
     double sum = 0;
     for (int64_t k = 0; k < channels * kernel * kernel; ++k) {
       const int64_t map = (n * channels + k / kernel / kernel) * plane;
-      const int64_t v = i / columns % rows * d->u.correlation.stride + most - d->u.correlation.pad +
-                        k / kernel % kernel;
-      const int64_t u =
-          i % columns * d->u.correlation.stride + most - d->u.correlation.pad + k % kernel;
+      const int64_t v = i / columns % rows * stride + k / kernel % kernel +
+                        (d->u.correlation.in_rows ? 0 : origin);
+      const int64_t u = i % columns * stride + origin + k % kernel;
       const double a = at(d, in[0] + map, v, u), b = at(d, in[1] + map, v + down, u + right);
       sum += d->u.correlation.subtract ? fabs(a - b) : a * b;
     }

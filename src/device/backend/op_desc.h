@@ -196,6 +196,8 @@ typedef union cr_op_params {
     int64_t pad, kernel, displacement; /* kernel: height and width of a patch */
     int64_t stride, step;              /* between patches, between displacements */
     bool subtract;                     /* absolute differences instead of products */
+    bool in_rows;                      /* displaced and padded along the last axis only */
+    int direction; /* -1, 1: with in_rows, displacements to the left or to the right only */
   } correlation;
   struct {
     bool uniform;

@@ -3,43 +3,60 @@
  *   dst[n][d][y][x] = mean over c, j, i of f(a[n][c][v + j][u + i], b[n][c][v + s + j][u + t + i])
  *
  * with f(p, q) = p q or |p - q|, (v, u) = stride (y, x) + displacement - pad, and (s, t) = the
- * displacement with index d, a multiple of step. Positions outside the maps have 0. */
+ * displacement with index d, a multiple of step. In rows, v = stride y and s = 0. Positions outside
+ * the maps have 0. */
 #include "core/fail.h"
 #include "device/cpu/kernels/element_type.h"
 #include "device/cpu/kernels/extent.h"
 
 typedef struct patch_pairs {
   int64_t samples, channels, height, width, rows, columns;
-  int64_t radius, side; /* displacements along an axis: `side` of them, `radius` to either end */
-  int64_t origin;       /* of the first patch */
-  cr_real share;        /* 1 / terms of a mean */
+  int64_t shifts;      /* displacements */
+  int64_t first, side; /* displacements along an axis: `side` of them, from `first` on, in steps */
+  int64_t origin;      /* of the first patch along the last axis */
+  cr_real share;       /* 1 / terms of a mean */
   const cr_real *a, *b;
   const cr_op_desc *desc;
 } patch_pairs;
+
+/* The displacements. To the left, FlowNet's begin a step beyond the largest displacement. */
+static void set_shifts(patch_pairs *p, const cr_op_desc *desc) {
+  const int64_t radius = desc->u.correlation.displacement / desc->u.correlation.step;
+  const int direction = desc->u.correlation.in_rows ? desc->u.correlation.direction : 0;
+  p->side = direction == 0 ? 2 * radius + 1 : radius + 1;
+  p->first = direction == 0 ? -radius : direction > 0 ? 0 : -radius - 1;
+  p->shifts = desc->u.correlation.in_rows ? p->side : p->side * p->side;
+}
 
 /* The arguments with both maps and with the result. */
 static crema_status check(const cr_plan *plan, int result) {
   const crema_shape *a = &plan->desc->arg[0].shape, *b = &plan->desc->arg[1].shape;
   const crema_shape *to = &plan->desc->arg[result].shape;
-  const int64_t step = plan->desc->u.correlation.step;
-  bool fits = a->axes == 4 && b->axes == 4 && to->axes == 4 && step > 0 && a->dim[0] == to->dim[0];
+  bool fits = a->axes == 4 && b->axes == 4 && to->axes == 4 && a->dim[0] == to->dim[0] &&
+              plan->desc->u.correlation.step > 0;
+  patch_pairs p = {0};
   for (int i = 0; fits && i < 4; ++i) fits = a->dim[i] == b->dim[i];
-  const int64_t side = fits ? 2 * (plan->desc->u.correlation.displacement / step) + 1 : 0;
-  if (fits && to->dim[1] == side * side) return CREMA_OK;
+  if (fits) set_shifts(&p, plan->desc);
+  if (fits && to->dim[1] == p.shifts) return CREMA_OK;
   return cr_fail(CREMA_E_SHAPE, "the maps and the result of a correlation do not fit");
 }
 
 static patch_pairs pairs_of(const cr_call *call, int result) {
   const int64_t *a = call->desc->arg[0].shape.dim, *to = call->desc->arg[result].shape.dim;
-  const int64_t radius = call->desc->u.correlation.displacement / call->desc->u.correlation.step;
   const int64_t kernel = call->desc->u.correlation.kernel;
-  return (patch_pairs){
-      .samples = a[0], .channels = a[1], .height = a[2], .width = a[3],
-      .rows = to[2], .columns = to[3], .radius = radius,
-      .side = 2 * radius + 1,
-      .origin = call->desc->u.correlation.displacement - call->desc->u.correlation.pad,
-      .share = 1 / (cr_real)(kernel * kernel * a[1]),
-      .a = cr_as_reals(call->buffer, 0), .b = cr_as_reals(call->buffer, 1), .desc = call->desc};
+  patch_pairs p = {.samples = a[0],
+                   .channels = a[1],
+                   .height = a[2],
+                   .width = a[3],
+                   .rows = to[2],
+                   .columns = to[3],
+                   .origin = call->desc->u.correlation.displacement - call->desc->u.correlation.pad,
+                   .share = 1 / (cr_real)(kernel * kernel * a[1]),
+                   .a = cr_as_reals(call->buffer, 0),
+                   .b = cr_as_reals(call->buffer, 1),
+                   .desc = call->desc};
+  set_shifts(&p, call->desc);
+  return p;
 }
 
 /* The positions that a tap of element (y, x) of displacement d compares. */
@@ -54,9 +71,11 @@ static int64_t index_at(const patch_pairs *p, int64_t y, int64_t x) {
 static pair_places places_of(const patch_pairs *p, int64_t d, int64_t y, int64_t x, int64_t tap) {
   const int64_t stride = p->desc->u.correlation.stride, step = p->desc->u.correlation.step;
   const int64_t kernel = p->desc->u.correlation.kernel;
-  const int64_t v = y * stride + p->origin + tap / kernel,
+  const bool in_rows = p->desc->u.correlation.in_rows;
+  const int64_t v = y * stride + (in_rows ? 0 : p->origin) + tap / kernel,
                 u = x * stride + p->origin + tap % kernel;
-  const int64_t s = (d / p->side - p->radius) * step, t = (d % p->side - p->radius) * step;
+  const int64_t s = in_rows ? 0 : (d / p->side + p->first) * step,
+                t = (d % p->side + p->first) * step;
   return (pair_places){index_at(p, v, u), index_at(p, v + s, u + t)};
 }
 
@@ -76,8 +95,8 @@ static crema_status correlation_fwd(const cr_call *call) {
   const bool subtract = call->desc->u.correlation.subtract;
   cr_real *dst = cr_as_reals(call->buffer, 2);
 #pragma omp parallel for schedule(static)
-  for (int64_t r = 0; r < p.samples * p.side * p.side * p.rows; ++r) {
-    const int64_t n = r / p.rows / p.side / p.side, d = r / p.rows % (p.side * p.side);
+  for (int64_t r = 0; r < p.samples * p.shifts * p.rows; ++r) {
+    const int64_t n = r / p.rows / p.shifts, d = r / p.rows % p.shifts;
     const cr_real *a = p.a + n * p.channels * plane, *b = p.b + n * p.channels * plane;
     for (int64_t x = 0; x < p.columns; ++x) {
       double sum = 0;
@@ -89,7 +108,7 @@ static crema_status correlation_fwd(const cr_call *call) {
           sum += (double)(subtract ? fabs(q - s) : q * s);
         }
       }
-      dst[(n * p.side * p.side + d) * cells + r % p.rows * p.columns + x] = (cr_real)sum * p.share;
+      dst[(n * p.shifts + d) * cells + r % p.rows * p.columns + x] = (cr_real)sum * p.share;
     }
   }
   return CREMA_OK;
@@ -105,9 +124,9 @@ static void channel_gradient(const patch_pairs *p, int64_t channel, bool second,
   const int64_t taps = p->desc->u.correlation.kernel * p->desc->u.correlation.kernel;
   const int64_t plane = p->height * p->width, cells = p->rows * p->columns;
   const cr_real *a = p->a + channel * plane, *b = p->b + channel * plane;
-  const cr_real *from = diff_dst + channel / p->channels * p->side * p->side * cells;
+  const cr_real *from = diff_dst + channel / p->channels * p->shifts * cells;
   memset(diff, 0, (size_t)plane * sizeof *diff);
-  for (int64_t i = 0; i < p->side * p->side * cells; ++i) {
+  for (int64_t i = 0; i < p->shifts * cells; ++i) {
     for (int64_t tap = 0; tap < taps; ++tap) {
       const pair_places at = places_of(p, i / cells, i % cells / p->columns, i % p->columns, tap);
       const int64_t own = second ? at.b : at.a;
