@@ -13,6 +13,53 @@ TEST(sequences_of_a_batch_start_in_the_first_row) {
   rig_free(&r);
 }
 
+/* Columns of sequences of 3 steps and the end, and of 1, 2 and 1 steps. */
+static const double sequence_marks[] = {-3, -1, 1, -2, 1, 1, 0, -1};
+
+static void set_sequence_marks(rig *r) {
+  for (int i = 0; i < 8; ++i) rig_set(rig_data_of(r->bottom[0]), i, sequence_marks[i]);
+}
+
+TEST(marked_sequences_are_reversed) {
+  /* Step t of column c is row 2 t + c: which row it becomes, -1 for a column that has ended. */
+  static const int row[] = {4, 1, 2, 5, 0, 3, -1, 7};
+  rig r;
+  rig_make_of(&r, CREMA_F64, "Reverse", "", CAFFE__PHASE__TRAIN, "4 2|4 2 3", 1);
+  ok(rig_setup(&r));
+  set_sequence_marks(&r);
+  for (int i = 0; i < 24; ++i) rig_set(rig_data_of(r.bottom[1]), i, i + 1);
+  for (int i = 0; i < 24; ++i) rig_set(rig_diff_of(r.top[0]), i, i + 101);
+  ok(rig_forward(&r));
+  ok(rig_backward(&r));
+  for (int i = 0; i < 24; ++i) {
+    const int from = row[i / 3] < 0 ? -1 : row[i / 3] * 3 + i % 3;
+    assert_true(rig_get(rig_data_of(r.top[0]), i) == (from < 0 ? 0 : from + 1));
+    assert_true(rig_get(rig_diff_of(r.bottom[1]), i) == (from < 0 ? 0 : from + 101));
+  }
+  rig_free(&r);
+}
+
+TEST(marks_of_sequences_are_checked) {
+  static const struct {
+    int step;
+    double mark;
+    const char *message;
+  } bad[] = {{0, -2, "step 0 of column 0 is -2, must be -3"},
+             {0, 1, "is 1, must be -3"},
+             {0, NAN, "must be -3"},
+             {4, 0.5, "step 0 of column 0 is -3, must be -2"},
+             {5, 2, "step 1 of column 1 is -2, must be -1"}};
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; ++i) {
+    rig r;
+    rig_make_of(&r, CREMA_F64, "Reverse", "", CAFFE__PHASE__TRAIN, "4 2|4 2", 1);
+    ok(rig_setup(&r));
+    set_sequence_marks(&r);
+    rig_set(rig_data_of(r.bottom[0]), bad[i].step, bad[i].mark);
+    assert_fails(rig_forward(&r), CREMA_E_RANGE, bad[i].message);
+    rig_free(&r);
+  }
+}
+
 /* Pass n has the factor of iteration n - 1. From max_iter on the factor is constant. */
 TEST(the_factor_of_gradients_grows) {
   static const double progress[] = {0, 0, 0.25, 0.5, 1};
