@@ -163,6 +163,7 @@ CASES = [
     ("BatchNorm", "batch_norm_param { eps: 0.1 }", [(2, 3, 2, 3, 2)], [(3,), (3,), (1,)],
      lambda x, *statistics: F.batch_norm(x, None, None, training=True, eps=0.1) + sum(0 * v.sum() for v in statistics)),
     ("Transpose", "transpose_param { dim: 2 dim: 0 dim: 1 }", [(2, 3, 4)], [], lambda x: x.permute(2, 0, 1)),
+    ("Transpose", "", [(2, 3, 4, 2)], [], lambda x: x.permute(0, 2, 3, 1).reshape(16, 3)),
     ("GroupNorm", "group_norm_param { group_num: 3 }", [(2, 6, 2, 4)], [], lambda x: F.group_norm(x, 3)),
     ("GroupNorm", "group_norm_param { group: 2 eps: 0.5 }", [(2, 4, 5)], [(1, 4, 1, 1), (1, 4, 1, 1)],
      lambda x, w, b: F.group_norm(x, 2, w.reshape(-1), b.reshape(-1), 0.5)),
