@@ -55,6 +55,7 @@ bool cr_upgrade_fused_needed(const Caffe__NetParameter *net);
  *   - crop_height and crop_width: crop_h and crop_w
  *   - has_label: false: label_type: NONE
  *   - selu_dropout_param: dropout_param
+ *   - cpmdata_param: data_param; cpm_transform_param: transform_param
  *   - SoftmaxWithLoss with three tops and SmoothL1Loss with two: the types with OHEM
  *   - SoftmaxWithLoss with three bottoms: WeightedSoftmaxWithLoss
  *   - SoftmaxFocalLoss and focalSoftmaxWithLoss: FocalLoss

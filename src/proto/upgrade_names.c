@@ -1,7 +1,7 @@
 /* Fields and layers that a fork names differently: hole of DeepLab's convolutions, crop_height and
  * crop_width, has_label, SeLuDropout's selu_dropout_param. R-FCN's losses have one more top, for
- * each item's share, but the usual type. Losses with a bottom of weights have the usual type,
- * too. */
+ * each item's share, but the usual type. Losses with a bottom of weights have the usual type, too.
+ * CPMData has cpmdata_param (Convolutional Pose Machines) or cpm_transform_param (OpenPose). */
 
 #include "core/fail.h"
 #include "proto/upgrade.h"
@@ -36,6 +36,7 @@ bool cr_upgrade_names_needed(const Caffe__LayerParameter *layer) {
   const Caffe__ImageDataParameter *image = layer->image_data_param;
   return has_hole(layer->convolution_param) || has_crop(layer->transform_param) ||
          (image != NULL && image->has_has_label) || layer->selu_dropout_param != NULL ||
+         layer->cpmdata_param != NULL || layer->cpm_transform_param != NULL ||
          type_of_loss(layer) != NULL;
 }
 
@@ -79,15 +80,23 @@ static crema_status rename_label(Caffe__ImageDataParameter *image) {
   return CREMA_OK;
 }
 
+static crema_status rename_message(Caffe__LayerParameter *layer, const char *old, bool has_old,
+                                   const char *preferred, bool has_preferred) {
+  if (has_old && has_preferred) return cr_upgrade_twice(old, preferred);
+  return cr_message_move(&layer->base, old, &layer->base, preferred);
+}
+
 static crema_status rename_all(Caffe__LayerParameter *layer) {
   const char *type = type_of_loss(layer);
   CR_TRY(rename_hole(layer->convolution_param));
   CR_TRY(rename_crop(layer->transform_param));
   CR_TRY(rename_label(layer->image_data_param));
-  if (layer->selu_dropout_param != NULL && layer->dropout_param != NULL) {
-    return cr_upgrade_twice("selu_dropout_param", "dropout_param");
-  }
-  CR_TRY(cr_message_move(&layer->base, "selu_dropout_param", &layer->base, "dropout_param"));
+  CR_TRY(rename_message(layer, "selu_dropout_param", layer->selu_dropout_param != NULL,
+                        "dropout_param", layer->dropout_param != NULL));
+  CR_TRY(rename_message(layer, "cpmdata_param", layer->cpmdata_param != NULL, "data_param",
+                        layer->data_param != NULL));
+  CR_TRY(rename_message(layer, "cpm_transform_param", layer->cpm_transform_param != NULL,
+                        "transform_param", layer->transform_param != NULL));
   return type == NULL ? CREMA_OK : cr_upgrade_set_type(layer, type);
 }
 

@@ -495,6 +495,35 @@ def text(words):
     return "\n     ".join(f'"{part}"' for part in [*lines, line.rstrip()])
 
 
+def emit_cases(cases, prefix, table):
+    """Files, values and rows; `prefix` begins their names."""
+    rows, files = [], {}
+    for number, case in enumerate(cases):
+        given, outcomes = [], []
+        for name, content in case["given"]:
+            if content not in files:
+                files[content] = f"{prefix}file_{len(files)}"
+                emit("uint8_t", files[content], list(content))
+            given.append(f'{{"{name}", {files[content]}, COUNT({files[content]})}}')
+        print(f"static const given_file {prefix}given_{number}[] = {{\n    " + ",\n    ".join(given) + "};")
+        for index, (batch, tops) in enumerate(case["outcomes"]):
+            values = np.concatenate([np.ravel(np.asarray(top, float)) for top in tops])
+            if case["tolerance"][0] > 0.1:
+                values[:np.size(tops[0])] = np.round(values[:np.size(tops[0])], 3)
+            height, width = np.asarray(tops[0]).shape[-2:]
+            used = max(np.flatnonzero(values)) + 1
+            emit("float", f"{prefix}values_{number}_{index}", list(values[:used]))
+            outcomes.append(f"{{{batch}, {height}, {width}, {len(values)}, COUNT({prefix}values_{number}_{index}), "
+                            f"{prefix}values_{number}_{index}}}")
+        print(f"static const outcome {prefix}outcomes_{number}[] = {{\n    " + ",\n    ".join(outcomes) + "};")
+        tops = " ".join(f"top: '{top}'" for top in case["tops"])
+        ours = f"{prefix}given_{number}", f"{prefix}outcomes_{number}"
+        rows.append(f'    {{"{case["type"]}", "{case["origin"]}",\n     {text(tops + " " + case["fields"])},\n     '
+                    f'{"CREMA_TRAIN" if case.get("train") else "CREMA_TEST"}, {ours[0]}, COUNT({ours[0]}), '
+                    f'{ours[1]}, COUNT({ours[1]}), {{{case["tolerance"][0]:g}, {case["tolerance"][1]:g}}}}},')
+    print(f"static const layer_case {table}[] = {{\n" + "\n".join(rows) + "\n};")
+
+
 def main():
     names = [("OpenCV", cv2.__version__), ("torchvision", importlib.metadata.version("torchvision").split("+")[0]),
              ("NumPy", np.__version__)]
@@ -504,31 +533,7 @@ def main():
              whole_boxes(), cropped_boxes(), parts_of_boxes(), regions(6, 100, (102.5, 115.75, 122.75), "jpg"),
              regions(6, 8, (0, 0, 0), "png"), regions(2, 100, (104, 117, 123), "png"), memory(), video(),
              pairs(9, 13), pairs(4, 5), window()]
-    rows, files = [], {}
-    for number, case in enumerate(cases):
-        given, outcomes = [], []
-        for name, content in case["given"]:
-            if content not in files:
-                files[content] = f"file_{len(files)}"
-                emit("uint8_t", files[content], list(content))
-            given.append(f'{{"{name}", {files[content]}, COUNT({files[content]})}}')
-        print(f"static const given_file given_{number}[] = {{\n    " + ",\n    ".join(given) + "};")
-        for index, (batch, tops) in enumerate(case["outcomes"]):
-            values = np.concatenate([np.ravel(np.asarray(top, float)) for top in tops])
-            if case["tolerance"][0] > 0.1:
-                values[:np.size(tops[0])] = np.round(values[:np.size(tops[0])], 3)
-            height, width = np.asarray(tops[0]).shape[-2:]
-            used = max(np.flatnonzero(values)) + 1
-            emit("float", f"values_{number}_{index}", list(values[:used]))
-            outcomes.append(f"{{{batch}, {height}, {width}, {len(values)}, COUNT(values_{number}_{index}), "
-                            f"values_{number}_{index}}}")
-        print(f"static const outcome outcomes_{number}[] = {{\n    " + ",\n    ".join(outcomes) + "};")
-        tops = " ".join(f"top: '{top}'" for top in case["tops"])
-        rows.append(f'    {{"{case["type"]}", "{case["origin"]}",\n     {text(tops + " " + case["fields"])},\n     '
-                    f'{"CREMA_TRAIN" if case.get("train") else "CREMA_TEST"}, given_{number}, COUNT(given_{number}), '
-                    f'outcomes_{number}, COUNT(outcomes_{number}), {{{case["tolerance"][0]:g}, '
-                    f'{case["tolerance"][1]:g}}}}},')
-    print("static const layer_case cases[] = {\n" + "\n".join(rows) + "\n};")
+    emit_cases(cases, "", "cases")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@
 #include "check.h"
 #include "core/file.h"
 #include "crema/memory_data.h"
+#include "data/augment/pose.h"
 #include "fixture.h"
 #include "net/net_values.h"
 
@@ -39,6 +40,16 @@ typedef struct layer_case {
 } layer_case;
 
 #include "data/opencv.inc"
+
+/* An image that is turned about its middle: its first channels, and the result. */
+typedef struct turn {
+  float degree;
+  int border, channels, height, width;
+  double move[6];
+  const uint8_t *pixels;
+} turn;
+
+#include "data/pose.inc"
 
 enum { MOST_IMAGES = 8, MOST_OUTCOMES = 64, PASSES = 40 };
 
@@ -143,15 +154,45 @@ static bool reads_video(const layer_case *c) {
   return strcmp(c->type, "VideoData") == 0;
 }
 
-FIXTURE_TEST(layers_make_what_others_make) {
-  fixture *f = *state;
-  for (int64_t i = 0; i < COUNT(cases); ++i) {
-    put_files(f, &cases[i]);
-    if (reads_video(&cases[i])) put_ffmpeg(f);
-    check(&cases[i]);
+static void check_all(fixture *f, const layer_case *all, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    put_files(f, &all[i]);
+    if (reads_video(&all[i])) put_ffmpeg(f);
+    check(&all[i]);
     assert_int_equal(chdir("/"), 0);
     fixture_remove(f);
     assert_int_equal(mkdir(f->path, 0700), 0);
+  }
+}
+
+FIXTURE_TEST(layers_make_what_others_make) {
+  check_all(*state, cases, COUNT(cases));
+}
+
+FIXTURE_TEST(people_are_where_opencv_moves_them) {
+  check_all(*state, pose_cases, COUNT(pose_cases));
+}
+
+/* OpenCV rounds weights to 15 bits; a pixel may be rounded the other way. */
+TEST(images_turn_as_with_opencv) {
+  enum { HEIGHT = 9, WIDTH = 14 };
+  for (int64_t t = 0; t < COUNT(turns); ++t) {
+    const turn *want = &turns[t];
+    cr_image from = {0}, to = {0};
+    double move[6];
+    ok(cr_image_reserve(&from, HEIGHT, WIDTH, want->channels));
+    for (int i = 0; i < HEIGHT * WIDTH * want->channels; ++i) {
+      from.pixels[i] = turned_from[i / want->channels * 3 + i % want->channels];
+    }
+    ok(cr_image_rotate(&from, want->degree, (uint8_t)want->border, &to, move));
+    assert_int_equal(to.height, want->height);
+    assert_int_equal(to.width, want->width);
+    for (int i = 0; i < 6; ++i) assert_true(fabs(move[i] - want->move[i]) < 1e-6);
+    for (int i = 0; i < to.height * to.width * to.channels; ++i) {
+      assert_true(abs(to.pixels[i] - want->pixels[i]) <= 1);
+    }
+    cr_image_free(&from);
+    cr_image_free(&to);
   }
 }
 

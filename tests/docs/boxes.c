@@ -1,9 +1,10 @@
 /* boxes FOLDER: makes FOLDER/boxes_lmdb, a database of four images with a box each, and
- * FOLDER/yolo_lmdb, which no command can make. */
+ * FOLDER/yolo_lmdb and FOLDER/pose_lmdb, which no command can make. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "data/fixture.h"
+#include "data/pose_record.h"
 #include "proto/proto.h"
 
 enum { SIDE = 40 };
@@ -50,11 +51,25 @@ static void put_yolo(int index, cr_buffer *value) {
   cr_image_free(&image);
 }
 
+/* For CPMData: a person among others. */
+static void put_pose(int index, cr_buffer *value) {
+  pose_write(&(pose_record){.channels = 4,
+                            .height = 32,
+                            .width = 64,
+                            .joints = 16,
+                            .others = index % 2,
+                            .scale = 1,
+                            .x = 32,
+                            .y = 16},
+             value);
+}
+
 int main(int argc, char **argv) {
   fixture folder;
   if (argc != 2) return 2;
   snprintf(folder.path, sizeof folder.path, "%s", argv[1]);
   fixture_db(&folder, "boxes_lmdb", 4, put_record);
   fixture_db(&folder, "yolo_lmdb", 4, put_yolo);
+  fixture_db(&folder, "pose_lmdb", 4, put_pose);
   return 0;
 }

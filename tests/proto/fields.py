@@ -25,6 +25,7 @@ INPUT = 'layer { name: "in" type: "Input" top: "x" input_param { shape { dim: 2 
 LAYER = INPUT + 'layer { name: "op" type: "%s" bottom: "x" top: "y" %s }'
 DATA = 'layer { name: "op" type: "ImageData" top: "x" image_data_param { source: "list.txt" %s } %s }'
 CLIPS = 'layer { name: "op" type: "VideoData" top: "x" video_data_param { source: "list.txt" %s } %s }'
+PEOPLE = 'layer { name: "op" type: "CPMData" top: "x" data_param { source: "db" batch_size: 1 } transform_param { %s } }'
 BOX = INPUT + 'layer { name: "op" type: "%s" bottom: "x" bottom: "x" bottom: "x" %s top: "y" %s }'
 
 
@@ -78,6 +79,8 @@ REFUSED = {
     "ResizeParameter.width_scale": transform("resize_param { height: 4 width: 4 width_scale: 8 }"),
     "SoftmaxLossParameter.weight_source":
         'input: "x" input_dim: [1, 2, 6, 6] layers { name: "op" type: SOFTMAX_LOSS bottom: "x" softmaxloss_param { weight_source: "w" } }',
+    "TransformationParameter.aug_way": PEOPLE % 'aug_way: "table"',
+    "TransformationParameter.do_clahe": PEOPLE % "do_clahe: true",
     "UnpoolingParameter.pad": layer("Unpooling", "unpooling_param { kernel_size: 2 pad: 1 }"),
     "UnpoolingParameter.pad_h": layer("Unpooling", "unpooling_param { kernel_size: 2 pad_h: 1 pad_w: 0 }"),
     "UnpoolingParameter.pad_w": layer("Unpooling", "unpooling_param { kernel_size: 2 pad_h: 0 pad_w: 1 }"),

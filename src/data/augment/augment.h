@@ -62,6 +62,11 @@ crema_status cr_image_resize_with(const cr_image *in, int height, int width,
                                   Caffe__ResizeParameter__InterpMode mode,
                                   cr_image *out) CREMA_MUST_USE;
 
+/* Scales both sides by `factor`, CUBIC as above, into `out`, another image. Extents are rounded, but
+ * pixels are `factor` apart, as in OpenCV's resize with factors instead of a size. Errors: as
+ * cr_image_resize. */
+crema_status cr_image_scale_cubic(const cr_image *in, double factor, cr_image *out) CREMA_MUST_USE;
+
 /* The weights of four neighbours for a position `x` after the second (Keys, "Cubic convolution
  * interpolation", 1981, with a = -0.75). */
 void cr_cubic_weights(float x, float w[4]);

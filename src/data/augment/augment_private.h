@@ -18,7 +18,8 @@ typedef enum cr_stage {
   CR_STAGE_RESIZE,
   CR_STAGE_NOISE,
   CR_STAGE_PATCH,
-  CR_STAGE_CHOICE
+  CR_STAGE_CHOICE,
+  CR_STAGE_POSE
 } cr_stage;
 
 /* The random words of one (key, sample, stage). */

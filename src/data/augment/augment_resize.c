@@ -62,9 +62,9 @@ static void cover_weights(int i, double scale, int in, int per, int *first, floa
 
 /* Weights for target pixel i. `cover`: AREA with both sides shrinking. As in OpenCV the scale is
  * the reciprocal of the enlargement, whose products may be just below an integer. */
-static void make_tap(Caffe__ResizeParameter__InterpMode mode, bool cover, int i, int in, int out,
-                     taps *t) {
-  const double enlargement = (double)out / in, scale = 1 / enlargement;
+static void make_tap(Caffe__ResizeParameter__InterpMode mode, bool cover, int i, int in,
+                     double enlargement, taps *t) {
+  const double scale = 1 / enlargement;
   float *w = t->weight + (size_t)i * (size_t)t->per;
   float position = (float)((i + 0.5) * scale - 0.5);
   int first = (int)floorf(position);
@@ -90,7 +90,7 @@ static void make_tap(Caffe__ResizeParameter__InterpMode mode, bool cover, int i,
 }
 
 static crema_status make_taps(Caffe__ResizeParameter__InterpMode mode, bool cover, int in, int out,
-                              taps *t) {
+                              double enlargement, taps *t) {
   t->count = out;
   t->per = mode == MODE(AREA) ? 2 : mode == MODE(CUBIC) ? 4 : 8;
   if (mode == MODE(NEAREST)) t->per = 1;
@@ -100,7 +100,7 @@ static crema_status make_taps(Caffe__ResizeParameter__InterpMode mode, bool cove
   t->weight = malloc(bytes);
   if (t->weight == NULL) return cr_fail_memory(bytes, "resizing an image");
   t->first = (int *)(t->weight + weights);
-  for (int i = 0; i < out; ++i) make_tap(mode, cover, i, in, out, t);
+  for (int i = 0; i < out; ++i) make_tap(mode, cover, i, in, enlargement, t);
   return CREMA_OK;
 }
 
@@ -146,11 +146,36 @@ static void halve(const cr_image *in, cr_image *out) {
   }
 }
 
+/* Sums for an enlargement of height and width; `out` has its extents. */
+static crema_status sum_pixels(const cr_image *in, Caffe__ResizeParameter__InterpMode mode,
+                               bool cover, const double enlargement[2], cr_image *out) {
+  taps down = {0}, across = {0};
+  float *row = NULL;
+  size_t stride = (size_t)in->width * (size_t)in->channels;
+  crema_status status = CREMA_OK;
+  CR_TRY_GOTO(make_taps(mode, cover, in->height, out->height, enlargement[0], &down), out);
+  CR_TRY_GOTO(make_taps(mode, cover, in->width, out->width, enlargement[1], &across), out);
+  CR_TRY_GOTO(CR_NEW(row, stride, "resizing an image"), out);
+  for (int y = 0; y < out->height; ++y) {
+    sum_rows(in, &down, y, row);
+    sum_columns(in, &across, row,
+                out->pixels + (size_t)y * (size_t)out->width * (size_t)in->channels);
+  }
+out:
+  free(row);
+  free(across.weight);
+  free(down.weight);
+  return status;
+}
+
+static crema_status check_source(const cr_image *in, const cr_image *out) {
+  if (in != out && in->pixels != NULL) return CREMA_OK;
+  return cr_fail(CREMA_E_ARGUMENT, "cannot resize an image into itself or an empty image");
+}
+
 crema_status cr_image_resize_with(const cr_image *in, int height, int width,
                                   Caffe__ResizeParameter__InterpMode mode, cr_image *out) {
-  if (in == out || in->pixels == NULL) {
-    return cr_fail(CREMA_E_ARGUMENT, "cannot resize an image into itself or an empty image");
-  }
+  CR_TRY(check_source(in, out));
   bool same = height == in->height && width == in->width;
   if (mode == MODE(LINEAR) || same) return cr_image_resize(in, height, width, out);
   CR_TRY(cr_image_reserve(out, height, width, in->channels));
@@ -159,22 +184,19 @@ crema_status cr_image_resize_with(const cr_image *in, int height, int width,
     halve(in, out);
     return CREMA_OK;
   }
-  taps down = {0}, across = {0};
-  float *row = NULL;
-  size_t stride = (size_t)in->width * (size_t)in->channels;
-  crema_status status = CREMA_OK;
-  CR_TRY_GOTO(make_taps(mode, cover, in->height, height, &down), out);
-  CR_TRY_GOTO(make_taps(mode, cover, in->width, width, &across), out);
-  CR_TRY_GOTO(CR_NEW(row, stride, "resizing an image"), out);
-  for (int y = 0; y < height; ++y) {
-    sum_rows(in, &down, y, row);
-    sum_columns(in, &across, row, out->pixels + (size_t)y * (size_t)width * (size_t)in->channels);
+  const double enlargement[2] = {(double)height / in->height, (double)width / in->width};
+  return sum_pixels(in, mode, cover, enlargement, out);
+}
+
+crema_status cr_image_scale_cubic(const cr_image *in, double factor, cr_image *out) {
+  CR_TRY(check_source(in, out));
+  const double height = rint(in->height * factor), width = rint(in->width * factor);
+  if (!(height >= 1 && width >= 1 && height <= CR_IMAGE_MAX_SIDE && width <= CR_IMAGE_MAX_SIDE)) {
+    return cr_fail(CREMA_E_RANGE, "scaling %d x %d pixels by %g gives %g x %g pixels", in->height,
+                   in->width, factor, height, width);
   }
-out:
-  free(row);
-  free(across.weight);
-  free(down.weight);
-  return status;
+  CR_TRY(cr_image_reserve(out, (int)height, (int)width, in->channels));
+  return sum_pixels(in, MODE(CUBIC), false, (const double[2]){factor, factor}, out);
 }
 
 crema_status cr_resize_check(const Caffe__ResizeParameter *param) {

@@ -14,6 +14,23 @@ static void *worker_of(const cr_boxed_input *s, int thread) {
   return (char *)s->worker + (size_t)thread * s->class->worker_size;
 }
 
+/* Fills top 0, and finds how annotations move. */
+static crema_status place_image(const cr_boxed_input *s, void *worker, const cr_record *from,
+                                const cr_image *image, cr_load *load, cr_boxed_move *move) {
+  const cr_pixels pixels = cr_image_pixels(image);
+  if (s->class->place != NULL) {
+    int extent[3];
+    float *out = NULL;
+    s->class->extent(s, image, extent);
+    CR_TRY(cr_load_image(load, extent, s->class->advice, &out));
+    s->class->place(s, worker, image, out);
+    return CREMA_OK;
+  }
+  CR_TRY(cr_load_pixels(load, s->records.transformer, &pixels, from->index, s->class->advice));
+  return cr_transformer_crop(s->records.transformer, from->index, pixels.height, pixels.width,
+                             &move->crop, &move->mirror);
+}
+
 static crema_status load_record(const cr_boxed_input *s, const cr_record *from, cr_load *load) {
   void *worker = worker_of(s, load->worker);
   const cr_image *image = NULL;
@@ -23,10 +40,7 @@ static crema_status load_record(const cr_boxed_input *s, const cr_record *from, 
   CR_TRY(cr_record_value(from, &s->value[load->worker], &value));
   CR_TRY(s->class->read(s, worker, value, from->index, &image));
   load->decode_seconds = cr_clock_seconds() - start;
-  const cr_pixels pixels = cr_image_pixels(image);
-  CR_TRY(cr_load_pixels(load, s->records.transformer, &pixels, from->index, s->class->advice));
-  CR_TRY(cr_transformer_crop(s->records.transformer, from->index, pixels.height, pixels.width,
-                             &move.crop, &move.mirror));
+  CR_TRY(place_image(s, worker, from, image, load, &move));
   return s->class->fill(s, worker, image, &move, load);
 }
 
@@ -61,6 +75,10 @@ static crema_status look(void *user, cr_db_bytes value) {
   const cr_image *image = NULL;
   const uint64_t sample = (uint64_t)s->records.from.consumer;
   CR_TRY(s->class->read(s, s->worker, value, sample, &image));
+  if (s->class->extent != NULL) {
+    s->class->extent(s, image, s->extent);
+    return CREMA_OK;
+  }
   return cr_transformer_shape(s->records.transformer, image->channels, image->height, image->width,
                               s->extent);
 }
@@ -78,6 +96,7 @@ crema_status cr_boxed_input_open(cr_layer *layer, const cr_boxed_class *class, i
   }
   CR_TRY(cr_record_source_look(&s->records.from, look, s));
   shape[0] = cr_shape_4(items, s->extent[0], s->extent[1], s->extent[2]);
+  if (class->shape != NULL) class->shape(s, s->extent, items, shape);
   const cr_pipeline_options options = {.name = s->records.source,
                                        .source = &source,
                                        .user = s,

@@ -1,5 +1,5 @@
-/* What BoxData and RoIData share: records that are images with boxes, decoded by several threads,
- * and transformed in ways that boxes follow. */
+/* What BoxData, RoIData and CPMData share: records that are images with annotations, decoded by
+ * several threads, and transformed in ways that the annotations follow. */
 #ifndef CR_LAYERS_BOXED_INPUT_H
 #define CR_LAYERS_BOXED_INPUT_H
 
@@ -21,6 +21,11 @@ typedef struct cr_boxed_class {
   /* Makes the image of a record; *out stays the worker's. */
   crema_status (*read)(const cr_boxed_input *layer, void *worker, cr_db_bytes value,
                        uint64_t sample, const cr_image **out);
+  /* The extents of top 0 for an image, and its values at `out`. NULL: the transformer's. */
+  void (*extent)(const cr_boxed_input *layer, const cr_image *image, int extent[3]);
+  void (*place)(const cr_boxed_input *layer, void *worker, const cr_image *image, float *out);
+  /* Shapes the tops after the first for top 0 of these extents. NULL: they are known before. */
+  void (*shape)(const cr_boxed_input *layer, const int extent[3], int items, crema_shape *shape);
   /* Fills the tops after the first. */
   crema_status (*fill)(const cr_boxed_input *layer, void *worker, const cr_image *image,
                        const cr_boxed_move *move, cr_load *load);
