@@ -587,6 +587,41 @@ TEST(boxes_of_yolov3_by_brute_force) {
   rig_free(&r);
 }
 
+/* Regions of 11 x 21 pixels around (15, 30), moved and scaled; in TRAIN, the second overlaps with
+ * an object. */
+TEST(boxes_of_a_stage_are_decoded) {
+  static const double offsets[2][8] = {{9, 9, 9, 9, 1, -2, 0.5, -0.25}, {9, 9, 9, 9, 0, 0, 0, 0}};
+  static const double regions[2][5] = {{1, 10, 20, 20, 40}, {0, 10, 20, 20, 40}};
+  static const double overlap[2] = {0.5, 0.95};
+  const double width = 11 * exp(0.5 * 0.2), height = 21 * exp(-0.25 * 0.2 + 0.5);
+  const double x = 15 + 0.1 * 11, y = 30 - 2 * 0.1 * 21;
+  for (int train = 0; train < 2; ++train) {
+    rig r;
+    rig_make_of(&r, CREMA_F64, "DecodeBBox",
+                "bbox_reg_param { bbox_mean: [0, 0, 0, 0.5] bbox_std: [0.1, 0.1, 0.2, 0.2] }",
+                train ? CAFFE__PHASE__TRAIN : CAFFE__PHASE__TEST, train ? "2 8|2 5|2 6" : "2 8|2 5",
+                1);
+    ok(rig_setup(&r));
+    for (int i = 0; i < 16; ++i) rig_set(rig_data_of(r.bottom[0]), i, offsets[i / 8][i % 8]);
+    for (int i = 0; i < 10; ++i) rig_set(rig_data_of(r.bottom[1]), i, regions[i / 5][i % 5]);
+    for (int i = 0; train && i < 2; ++i) rig_set(rig_data_of(r.bottom[2]), 6 * i + 5, overlap[i]);
+    ok(rig_forward(&r));
+    const double wanted[5] = {1, x - (width - 1) / 2, y - (height - 1) / 2, x + (width - 1) / 2,
+                              y + (height - 1) / 2};
+    assert_int_equal(crema_blob_shape(r.top[0])->dim[0], train ? 1 : 2);
+    for (int k = 0; k < 5; ++k) {
+      assert_true(fabs(rig_get(rig_data_of(r.top[0]), k) - wanted[k]) < 1e-5);
+    }
+    for (int i = 0; train && i < 2; ++i) rig_set(rig_data_of(r.bottom[2]), 6 * i + 5, 1);
+    if (train) assert_fails(rig_forward(&r), CREMA_E_RANGE, "none of 2 boxes is kept");
+    rig_free(&r);
+  }
+  rig r;
+  rig_make(&r, "DecodeBBox", "", CAFFE__PHASE__TEST, "2 8|2 5|2 6", 1);
+  assert_fails(rig_setup(&r), CREMA_E_ARGUMENT, "for TRAIN only");
+  rig_free(&r);
+}
+
 int main(void) {
   return run_all_tests(NULL, NULL);
 }
