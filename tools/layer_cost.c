@@ -50,6 +50,16 @@ static int64_t of_recurrent(const cr_net_layer *at) {
   return sum * shape->dim[1];
 }
 
+/* Each weight is used once a sample, or once for each value of its region. */
+static int64_t of_local(const cr_net_layer *at) {
+  const crema_shape *top = crema_blob_shape(at->top[0]);
+  const crema_blob *weights = at->layer->blob[0];
+  const int64_t uses = at->layer->param->local_conv_param == NULL
+                           ? 1
+                           : top->dim[2] * top->dim[3] / crema_blob_shape(weights)->dim[0];
+  return top->dim[0] * count_of(weights) * uses;
+}
+
 static int64_t multiply_adds(const cr_net_layer *at) {
   static const char *const convolutions[] = {"Convolution", "ConvolutionDepthwise",
                                              "DepthwiseConvolution", NULL};
@@ -65,7 +75,7 @@ static int64_t multiply_adds(const cr_net_layer *at) {
   } else if (strcmp(type, "InnerProduct") == 0) {
     sum = of_inner_product(at);
   } else if (is_one_of(type, locals)) {
-    sum = crema_blob_shape(at->top[0])->dim[0] * count_of(at->layer->blob[0]);
+    sum = of_local(at);
   } else if (is_one_of(type, recurrent)) {
     sum = of_recurrent(at);
   }

@@ -104,6 +104,7 @@ static const struct {
     {"Noise", "noise_param"},
     {"Local", "local_param"},
     {"LocalConvolution", "local_convolution_param"},
+    {"LocalConvolution", "local_conv_param"},
     {"SpatialTransformer", "st_param"},
     {"FlowWarp", "flow_warp_param"},
     {"Resample", "resample_param"},

@@ -104,6 +104,15 @@ def correlate(a, b):
     return torch.stack([(a * b[:, :, y:y + 4, x:x + 5]).mean(1) for y, x in shifts], 1)
 
 
+def convolve_regions(x, w, b):
+    rows = []
+    for i, top in enumerate((0, 1, 2, 3)):
+        row = [F.conv2d(x[:, :, top:top + 3, left:left + 4], w[2 * i + j].reshape(6, 2, 2, 3), b[2 * i + j].reshape(-1),
+                        (1, 2), (0, 1), 1, 2) for j, left in enumerate((0, 4))]
+        rows.append(torch.cat(row, 3))
+    return torch.cat(rows, 2)
+
+
 def correlate_rows(a, b):
     b = F.pad(b, (3, 2))
     return torch.stack([(a * b[:, :, :, x:x + 5]).mean(1) for x in range(3)], 1)
@@ -178,6 +187,9 @@ CASES = [
      [(3, 1, 18, 6), (1, 1, 3, 6)], local),
     ("LocalConvolution", "local_convolution_param { num_output: 3 kernel_size: 3 stride: 2 pad: 1 }", [(2, 2, 5, 4)],
      [(3, 1, 18, 6), (1, 1, 3, 6)], local),
+    ("LocalConvolution", "local_conv_param { num_output: 6 group: 2 kernel_h: 2 kernel_w: 3 stride_h: 1 stride_w: 2 "
+     "pad_h: 0 pad_w: 1 local_region_number_h: 4 local_region_number_w: 2 local_region_ratio: 0.5 "
+     "local_region_step: 1 }", [(2, 4, 6, 8)], [(8, 12, 2, 3), (8, 6, 1, 1)], convolve_regions),
     ("SpatialTransformer", "st_param { output_H: 3 output_W: 5 }", [(2, 2, 4, 6), (2, 6)], [], transform),
     ("FlowWarp", "", [(2, 2, 4, 5), pattern((2, 2, 4, 5), 1) / 8 + 0.003], [], warp),
     ("Resample", "resample_param { height: 8 width: 10 }", [pattern((1, 2, 4, 5), 0)], [],
