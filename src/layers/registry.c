@@ -19,6 +19,12 @@ static const char *const class_names[] = {
 #undef CR_LAYER
 };
 
+static const cr_fork_type fork_types[] = {
+#define CR_FORK_TYPE(type, fork, nearest) {type, fork, nearest},
+#include "layers/fork_types.inc"
+#undef CR_FORK_TYPE
+};
+
 enum { CLASSES = sizeof class_names / sizeof class_names[0] };
 
 const char *const *cr_layer_class_names(size_t *count) {
@@ -26,11 +32,43 @@ const char *const *cr_layer_class_names(size_t *count) {
   return class_names;
 }
 
+const cr_fork_type *cr_layer_fork_types(size_t *count) {
+  *count = sizeof fork_types / sizeof fork_types[0];
+  return fork_types;
+}
+
+static const cr_fork_type *fork_type_named(const char *type) {
+  size_t count = 0;
+  const cr_fork_type *known = cr_layer_fork_types(&count);
+  for (size_t i = 0; i < count; ++i) {
+    if (strcmp(type, known[i].type) == 0) return &known[i];
+  }
+  return NULL;
+}
+
+/* A type that a fork of Caffe defines. */
+static void describe_fork_type(const cr_fork_type *known, char text[CR_LAYER_TYPE_TEXT]) {
+  static const char advice[] =
+      "a layer of type 'Python' or 'Plugin', or crema_layer_register, can add it";
+  if (known->nearest != NULL) {
+    snprintf(text, CR_LAYER_TYPE_TEXT,
+             "unknown layer type '%s', of %s; crema's nearest type is '%s', with other fields and "
+             "weights; %s",
+             known->type, known->fork, known->nearest, advice);
+  } else {
+    snprintf(text, CR_LAYER_TYPE_TEXT, "unknown layer type '%s', of %s; %s", known->type,
+             known->fork, advice);
+  }
+}
+
 void cr_layer_describe_unknown(const char *type, char text[CR_LAYER_TYPE_TEXT]) {
   size_t count = 0;
   const char *const *name = cr_layer_class_names(&count);
   const char *nearest = cr_did_you_mean(type, name, count);
-  if (nearest != NULL) {
+  const cr_fork_type *known = fork_type_named(type);
+  if (known != NULL) {
+    describe_fork_type(known, text);
+  } else if (nearest != NULL) {
     snprintf(text, CR_LAYER_TYPE_TEXT, "unknown layer type '%.200s'; did you mean '%s'?", type,
              nearest);
   } else {

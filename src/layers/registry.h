@@ -16,9 +16,19 @@ crema_status cr_layer_class_of(const Caffe__LayerParameter *param, const char *n
 /* Whether a net can have layers of this type; Python and Plugin included. */
 bool cr_layer_type_is_known(const char *type);
 
-/* The text for a type that is not known, with the nearest name or some known types. */
+/* The text for a type that is not known, with the fork that defines it, the nearest name or some
+ * known types. */
 enum { CR_LAYER_TYPE_TEXT = 512 };
 void cr_layer_describe_unknown(const char *type, char text[CR_LAYER_TYPE_TEXT]);
+
+/* A layer type of a fork of Caffe that crema does not have. */
+typedef struct cr_fork_type {
+  const char *type, *fork;
+  const char *nearest; /* the type of crema that does about the same, or NULL */
+} cr_fork_type;
+
+/* All of them (fork_types.inc), sorted; *count of them. Static storage. */
+const cr_fork_type *cr_layer_fork_types(size_t *count);
 
 /* All classes, such as cr_layer_split, whose layers the net inserts if several layers read one
  * blob. */

@@ -41,6 +41,26 @@ TEST(s2_16_unknown_types_are_told_the_known_ones) {
                "layers of type 'Python'");
 }
 
+TEST(types_of_forks_are_told_their_fork) {
+  const cr_layer_class *kind = NULL;
+  size_t count = 0;
+  const cr_fork_type *known = cr_layer_fork_types(&count);
+  assert_in_range(count, 1, 1000);
+  for (size_t i = 0; i < count; ++i) {
+    assert_true(i == 0 || strcmp(known[i - 1].type, known[i].type) < 0);
+    assert_false(cr_layer_type_is_known(known[i].type));
+    assert_true(known[i].nearest == NULL || cr_layer_type_is_known(known[i].nearest));
+    assert_fails(cr_layer_class_find(known[i].type, &kind), CREMA_E_UNKNOWN_NAME, known[i].fork);
+    assert_error_has(known[i].type);
+    assert_error_has("crema_layer_register, can add it");
+  }
+  assert_fails(cr_layer_class_find("ScaleRoute", &kind), CREMA_E_UNKNOWN_NAME,
+               "unknown layer type 'ScaleRoute', of Cascade R-CNN; a layer of type");
+  assert_null(strstr(crema_error_text(), "nearest"));
+  assert_fails(cr_layer_class_find("OPData", &kind), CREMA_E_UNKNOWN_NAME,
+               "crema's nearest type is 'CPMData', with other fields and weights; a layer");
+}
+
 TEST(test_unknown_type_names_the_layer) {
   Caffe__LayerParameter param = CAFFE__LAYER_PARAMETER__INIT;
   char type[] = "Relu", name[] = "activation";
