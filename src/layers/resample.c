@@ -6,8 +6,8 @@
  * Shapes: x (N, C, H, W) and perhaps a map with the extents wanted -> y (N, C, H', W'), without a
  * gradient.
  * Fields: resample_param.
- * Caffe: as in FlowNet 2.0, also in the shifts, where it takes the ratio of the other axis. Nearest
- * positions outside the map are cut to it.
+ * Caffe: as in FlowNet 2.0, also in the shifts, where it takes the ratio of the other axis, and in
+ * that both reject AREA. Nearest positions outside the map are cut to it.
  * Example, x 1 2 4 4:
  *   layer { name: "resize" type: "Resample" bottom: "x" top: "y"
  *     resample_param { height: 6 width: 3 type: LINEAR } } */
@@ -32,8 +32,9 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
     case CAFFE__RESAMPLE_PARAMETER__RESAMPLE_TYPE__LINEAR: s->method = CR_RESAMPLE_LINEAR; break;
     case CAFFE__RESAMPLE_PARAMETER__RESAMPLE_TYPE__CUBIC: s->method = CR_RESAMPLE_CUBIC; break;
     default:
-      return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
-                           "type AREA is not supported, use LINEAR with antialias");
+      return cr_layer_fail(
+          layer, CREMA_E_UNSUPPORTED,
+          "type AREA is not supported, as in FlowNet 2.0; use LINEAR with antialias");
   }
   s->antialias = p->antialias;
   s->given[0] = p->height;
