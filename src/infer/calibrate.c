@@ -10,6 +10,7 @@
 
 /* Fewer than ENOUGH samples are too few to clip the tail. */
 enum { BINS = 2048, LEVELS = 128, ENOUGH = 16 * BINS };
+static const double most_clipped = 0.01; /* the share of the values beyond a threshold of kl */
 
 /* How often magnitudes fall between k and k + 1 times `width`; zeros do not count. */
 typedef struct histogram {
@@ -93,12 +94,15 @@ static double divergence(const histogram *h, int bins, uint64_t beyond) {
   return sum / (double)h->total + log(fmax(steps, 1) / (double)h->total);
 }
 
+/* The last bin stands for all values beyond it, so a threshold below nearly all values would have
+ * no divergence. Thresholds that clip more than 1 % of the values are no candidates. */
 static double least_divergence(const histogram *h) {
   uint64_t beyond = h->total;
   double best = INFINITY, threshold = h->largest;
   for (int k = 0; k < LEVELS; ++k) beyond -= h->count[k];
   for (int bins = LEVELS; bins <= BINS; ++bins) {
-    const double d = divergence(h, bins, beyond);
+    const bool few = (double)beyond <= most_clipped * (double)h->total;
+    const double d = few ? divergence(h, bins, beyond) : INFINITY;
     if (d < best) {
       best = d;
       threshold = fmin((bins + 0.5) * h->width, h->largest);

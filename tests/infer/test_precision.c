@@ -383,6 +383,31 @@ TEST(thresholds_follow_the_distribution) {
   unlink(path_of("table"));
 }
 
+/* Grey values minus their mean, as the example of volumes has them: few are near 0, most have one
+ * of 64 magnitudes from 0.5 to 1. No threshold may be below most of them. */
+TEST(thresholds_of_values_away_from_zero) {
+  crema_net *net = build(INPUT("x", DIM4(1, 1, 200, 200))
+                         "layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'y'"
+                         " inner_product_param { num_output: 1 } }", CREMA_TEST);
+  cr_calibration *calibration = NULL;
+  float *data = NULL;
+  ok(cr_calibration_create(net, &calibration));
+  ok(crema_blob_mutable_cpu_data(crema_net_input(net, 0), &data));
+  for (int i = 0; i < 40000; ++i) data[i] = i % 20 ? (float)(i * 7 % 64 - 128) / 128 : 0.25f;
+  ok(cr_calibration_run(calibration));
+  for (int method = 0; method < 3; ++method) {
+    cr_scales scales = {0};
+    ok(cr_calibration_write(calibration, (cr_calibrate_method)method, path_of("table")));
+    ok(cr_scales_read(path_of("table"), &scales));
+    const double threshold = 127 / (double)cr_scales_find(&scales, "ip", "")->value[0];
+    if (!(threshold > 0.98 && threshold < 1.01)) fail_msg("method %d: %g", method, threshold);
+    cr_scales_free(&scales);
+  }
+  cr_calibration_destroy(calibration);
+  crema_net_destroy(net);
+  unlink(path_of("table"));
+}
+
 /* As ncnn's tools write it: one number per layer, and nothing of sums. */
 TEST(a_table_may_name_some_layers) {
   precision_case c;
