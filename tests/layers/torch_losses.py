@@ -27,6 +27,48 @@ def triplet(margin):
     return loss
 
 
+def pairs(margin):
+    def loss(a, p, n, d, e):
+        return triplet(margin)(a, p, n) + ((d - e)**2).sum() / (2 * len(a))
+    return loss
+
+
+def sets(negatives, margin, term, pair=False):
+    """Terms of a reference and a positive with each negative of the set."""
+    def loss(x, label=None):
+        x = x.reshape(-1, 2 + negatives, x[0].numel())
+        near = ((x[:, 0] - x[:, 1])**2).sum(1)
+        far = ((x[:, :1] - x[:, 2:])**2).sum(2)
+        return (F.relu(term(near[:, None], far, margin)).sum() + (near.sum() if pair else 0)) / (2 * len(x))
+    return loss
+
+
+def groups(size, margin, scale):
+    def loss(x, label):
+        gaps = []
+        for k in range(0, len(x), size):
+            far = ((scale * (x[k] - x[k + 1:k + size]))**2).sum(1)
+            same = label[k + 1:k + size] == label[k]
+            if same.any() and not same.all():
+                gaps.append(F.relu(margin + far[same].max() - far[~same].min()))
+        return sum(gaps) / (2 * len(gaps))
+    return loss
+
+
+def first_label(x, label):
+    count = int((label == label[0]).long().cumprod(0).sum())
+    far = torch.cdist(x, x)**2
+    return torch.stack([F.relu(1 + far[a, p] - far[a, n]) for a in range(count) for p in range(a + 1, count)
+                        for n in range(count, len(x))]).mean()
+
+
+def cosines(margin):
+    def loss(x, numbers):
+        a, p, n = (x[numbers[:, k].long()] for k in range(3))
+        return F.relu(margin + F.cosine_similarity(a, n) - F.cosine_similarity(a, p)).sum() / len(x)
+    return loss
+
+
 def focal(alpha, gamma):
     def loss(x, label):
         each = F.cross_entropy(x, label.long(), reduction="none")
@@ -151,6 +193,17 @@ CASES = [
        [(6, 3), LABELS], [(4, 3)], angle(m, 2)) for m, name in [(2, "DOUBLE"), (3, "TRIPLE"), (4, "QUADRUPLE")]],
     ("TripletLoss", "triplet_loss_param { margin: 0.5 }", [(4, 3), (4, 3), (4, 3)], [], triplet(0.5)),
     ("TripletLoss", "", [(4, 3), (4, 3), (4, 3), torch.tensor([1, 0.5, 2, 0]).double()], [], triplet(1)),
+    ("TripletLoss", "triplet_loss_param { margin: 0.5 }", [(4, 3)] * 5, [], pairs(0.5)),
+    ("TripletLoss", "triplet_loss_param { num_negatives: 2 }", [(8, 3)], [], sets(2, 1, lambda p, n, m: m + p - n)),
+    ("TripletLoss", "triplet_loss_param { num_negatives: 1 losstype: 1 margin: 0.5 use_pair: true }",
+     [(6, 3), LABELS], [], sets(1, 0.5, lambda p, n, m: 1 - n / (p + m), True)),
+    ("TripletLoss", "triplet_loss_param { num_negatives: 1 losstype: 2 margin: 0.75 }", [(6, 3)], [],
+     sets(1, 0.75, lambda p, n, m: 1 - torch.exp(n) / (torch.exp(p) + m))),
+    ("TripletLoss", "triplet_loss_param { group_size: 4 scale: 1.5 }",
+     [(12, 3), torch.tensor([1, 1, 0, 1, 2, 0, 1, 0, 3, 2, 3, 2]).double()], [], groups(4, 1, 1.5)),
+    ("TripletLoss", "", [(6, 3), torch.tensor([2, 2, 2, 0, 1, 2]).double()], [], first_label),
+    ("TripletLoss", "triplet_loss_param { margin: 0.25 }",
+     [(5, 4), torch.tensor([[0, 1, 2], [3, 4, 0], [2, 4, 1], [1, 0, 3]]).double()], [], cosines(0.25)),
     ("WeightedSoftmaxWithLoss", "", [(2, 3, 2, 2), MAP, WEIGHTS], [], weighted),
     ("WeightedSoftmaxWithLoss", "softmax_param { pos_mult: 3 pos_cid: 2 pos_mult: 0.5 pos_cid: 1 }",
      [(2, 3, 2, 2), MAP], [], class_weighted),

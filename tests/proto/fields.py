@@ -81,6 +81,7 @@ REFUSED = {
         'input: "x" input_dim: [1, 2, 6, 6] layers { name: "op" type: SOFTMAX_LOSS bottom: "x" softmaxloss_param { weight_source: "w" } }',
     "TransformationParameter.aug_way": PEOPLE % 'aug_way: "table"',
     "TransformationParameter.do_clahe": PEOPLE % "do_clahe: true",
+    "TripletLossParameter.num_triplets": layer("TripletLoss", "triplet_loss_param { num_triplets: 1 }"),
     "UnpoolingParameter.pad": layer("Unpooling", "unpooling_param { kernel_size: 2 pad: 1 }"),
     "UnpoolingParameter.pad_h": layer("Unpooling", "unpooling_param { kernel_size: 2 pad_h: 1 pad_w: 0 }"),
     "UnpoolingParameter.pad_w": layer("Unpooling", "unpooling_param { kernel_size: 2 pad_h: 0 pad_w: 1 }"),
