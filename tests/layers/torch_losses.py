@@ -76,6 +76,26 @@ def focal(alpha, gamma):
     return loss
 
 
+def linear_focal(alpha, beta, gamma):
+    def loss(x, label):
+        p = torch.exp(-F.cross_entropy(x, label.long(), reduction="none"))
+        return alpha * (-F.logsigmoid(gamma * torch.logit(p) + beta) / gamma).mean()
+    return loss
+
+
+def sigmoid_focal(alpha, gamma, beta=None, ignored=-1):
+    """Linear if there is a beta."""
+    def loss(x, label):
+        yes, kept = label == 1, label != ignored
+        t, a = torch.where(yes, x, -x), torch.where(yes, alpha, 1 - alpha)
+        if beta is None:
+            each = -(1 - torch.sigmoid(t))**gamma * F.logsigmoid(t)
+        else:
+            each = -F.logsigmoid(gamma * t + beta) / gamma
+        return (a * each)[kept].sum() / (len(x) if ignored < 0 else kept.sum())
+    return loss
+
+
 def weighted(x, label, weight):
     return (weight * F.cross_entropy(x, label.long(), reduction="none")).mean()
 
@@ -188,6 +208,12 @@ CASES = [
      [(2, 4, 4, 3), (2, 36, 4, 3)], [(3, 4, 3, 3), (3,)], deformed),
     ("FocalLoss", "focal_loss_param { alpha: 0.25 gamma: 2 }", [(6, 3), LABELS], [], focal(0.25, 2)),
     ("FocalLoss", "focal_loss_param { alpha: 0.75 gamma: 1.25 }", [(2, 3, 2, 2), MAP], [], focal(0.75, 1.25)),
+    ("FocalLoss", "focal_loss_param { type: LINEAR alpha: 0.5 beta: 0.75 gamma: 1.5 }", [(6, 3), LABELS], [],
+     linear_focal(0.5, 0.75, 1.5)),
+    ("FocalLoss", "focal_loss_param { alpha: 0.25 gamma: 2 }", [(2, 2, 2, 2), (MAP == 1).repeat(1, 2, 1).reshape(2, 2, 2, 2).double()],
+     [], sigmoid_focal(0.25, 2)),
+    ("FocalLoss", "focal_loss_param { type: LINEAR alpha: 0.6 gama: 2.5 } loss_param { normalization: VALID ignore_label: 2 }",
+     [(2, 2, 2), MAP], [], sigmoid_focal(0.6, 2.5, 1, 2)),
     ("LabelsequenceAccuracy", "", [LONG.reshape(3, 6, 4), BEST], [], hits),
     *[("MarginInnerProduct", f"margin_inner_product_param {{ num_output: 4 type: {name} base: 10 gamma: 0.5 power: 2 }}",
        [(6, 3), LABELS], [(4, 3)], angle(m, 2)) for m, name in [(2, "DOUBLE"), (3, "TRIPLE"), (4, "QUADRUPLE")]],
