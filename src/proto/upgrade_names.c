@@ -24,7 +24,8 @@ static const char *type_of_loss(const Caffe__LayerParameter *layer) {
   for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
     if (cr_upgrade_is_of(layer, names[i][0])) return names[i][1];
   }
-  if (layer->n_bottom == 3 && cr_upgrade_is_of(layer, "SoftmaxWithLoss")) {
+  if ((layer->n_bottom == 3 || layer->weighted_softmax_param != NULL) &&
+      cr_upgrade_is_of(layer, "SoftmaxWithLoss")) {
     return "WeightedSoftmaxWithLoss";
   }
   if (layer->n_top == 3 && cr_upgrade_is_of(layer, "SoftmaxWithLoss")) return "SoftmaxWithLossOHEM";

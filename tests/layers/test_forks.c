@@ -1,4 +1,5 @@
 /* Layers of forks: values by their definition where no other implementation computes them. */
+#include "folder.h"
 #include "layers/layer_rig.h"
 
 TEST(sequences_of_a_batch_start_in_the_first_row) {
@@ -151,6 +152,41 @@ TEST(a_flow_out_of_the_image_gives_the_fill_value) {
   }
 }
 
+/* The loss with weights from a file; *code is the status of its setup. */
+static double loss_by_file(const char *text, crema_status *code) {
+  char body[PATH_SIZE + 64];
+  double loss = 0;
+  rig r;
+  write_text("weights", text);
+  snprintf(body, sizeof body, "weighted_softmax_param { source: '%s' }", path_of("weights"));
+  rig_make_of(&r, CREMA_F64, "WeightedSoftmaxWithLoss", body, CAFFE__PHASE__TRAIN, "2 3|2", 1);
+  *code = rig_setup(&r);
+  for (int i = 0; i < 6; ++i) rig_set(rig_data_of(r.bottom[0]), i, i == 4 ? log(2) : 0);
+  for (int i = 0; i < 2; ++i) rig_set(rig_data_of(r.bottom[1]), i, i);
+  if (*code == CREMA_OK) {
+    ok(rig_forward(&r));
+    loss = rig_get(rig_data_of(r.top[0]), 0);
+  }
+  rig_free(&r);
+  unlink(path_of("weights"));
+  return loss;
+}
+
+TEST(weights_of_classes_are_in_a_file) {
+  crema_status code;
+  const double loss = loss_by_file("3\n0.5, 1e0\n", &code);
+  assert_int_equal(code, CREMA_OK);
+  assert_true(fabs(loss - (3 * log(3) + 0.5 * log(2)) / 2) < 1e-12);
+  (void)loss_by_file("3 0.5", &code);
+  assert_int_equal(code, CREMA_E_SHAPE);
+  assert_error_has("2 weights for 3 classes");
+  (void)loss_by_file("3 half 1", &code);
+  assert_int_equal(code, CREMA_E_PARSE);
+  assert_error_has("'half 1' does not begin with a number");
+  (void)loss_by_file("", &code);
+  assert_int_equal(code, CREMA_E_SHAPE);
+}
+
 int main(void) {
-  return run_all_tests(NULL, NULL);
+  return run_all_tests(make_folder, remove_folder);
 }

@@ -94,6 +94,7 @@ static const struct {
     {"MarginInnerProduct", "margin_inner_product_param"},
     {"TripletLoss", "triplet_loss_param"},
     {"WeightedSoftmaxWithLoss", "softmax_param"},
+    {"WeightedSoftmaxWithLoss", "weighted_softmax_param"},
     {"Transpose", "transpose_param"},
     {"ContinuationIndicator", "continuation_indicator_param"},
     {"GradientScaler", "gradient_scaler_param"},

@@ -231,6 +231,8 @@ CASES = [
     ("TripletLoss", "triplet_loss_param { margin: 0.25 }",
      [(5, 4), torch.tensor([[0, 1, 2], [3, 4, 0], [2, 4, 1], [1, 0, 3]]).double()], [], cosines(0.25)),
     ("WeightedSoftmaxWithLoss", "", [(2, 3, 2, 2), MAP, WEIGHTS], [], weighted),
+    ("WeightedSoftmaxWithLoss", "weighted_softmax_param { positions: '2,1' weights: '3,0.5' }", [(2, 3, 2, 2), MAP], [],
+     class_weighted),
     ("WeightedSoftmaxWithLoss", "softmax_param { pos_mult: 3 pos_cid: 2 pos_mult: 0.5 pos_cid: 1 }",
      [(2, 3, 2, 2), MAP], [], class_weighted),
 ]

@@ -482,6 +482,10 @@ TEST(names_of_other_forks) {
       "layer {\n  type: \"WeightedSoftmaxWithLoss\"\n  bottom: \"a\"\n  bottom: \"b\"\n"
       "  bottom: \"c\"\n}\nlayer {\n  type: \"FocalLoss\"\n}\nlayer {\n  type: \"FocalLoss\"\n}\n",
       true);
+  net_becomes("layer { type: 'SoftmaxWithLoss' weighted_softmax_param { positions: '1' } }",
+              "layer {\n  type: \"WeightedSoftmaxWithLoss\"\n  weighted_softmax_param {\n"
+              "    positions: \"1\"\n  }\n}\n",
+              true);
   net_becomes("layer { type: 'CtcLoss' } layer { type: 'WarpCTCLoss' }",
               "layer {\n  type: \"CTCLoss\"\n}\nlayer {\n  type: \"CTCLoss\"\n}\n", true);
   net_fails("layer { name: 'l' convolution_param { hole: 1 dilation: 1 } }", CREMA_E_PARSE,
