@@ -20,7 +20,9 @@ static const char *type_of_loss(const Caffe__LayerParameter *layer) {
   static const char *const names[][2] = {{"SoftmaxFocalLoss", "FocalLoss"},
                                          {"focalSoftmaxWithLoss", "FocalLoss"},
                                          {"CtcLoss", "CTCLoss"},
-                                         {"WarpCTCLoss", "CTCLoss"}};
+                                         {"WarpCTCLoss", "CTCLoss"},
+                                         {"CTCDecoder", "CTCGreedyDecoder"},
+                                         {"CTCBeamSearchDecoder", "CTCGreedyDecoder"}};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
     if (cr_upgrade_is_of(layer, names[i][0])) return names[i][1];
   }
@@ -87,6 +89,21 @@ static crema_status rename_message(Caffe__LayerParameter *layer, const char *old
   return cr_message_move(&layer->base, old, &layer->base, preferred);
 }
 
+/* CTCDecoder has ctc_param, CTCBeamSearchDecoder keeps up to 1000 prefixes. */
+static crema_status rename_decoder(Caffe__LayerParameter *layer) {
+  ProtobufCMessage *inner = NULL;
+  if (cr_upgrade_is_of(layer, "CTCDecoder")) {
+    return cr_message_inner(&layer->base, "ctc_param", &inner);
+  }
+  if (!cr_upgrade_is_of(layer, "CTCBeamSearchDecoder")) return CREMA_OK;
+  CR_TRY(cr_message_inner(&layer->base, "ctc_decoder_param", &inner));
+  Caffe__CTCDecoderParameter *param = (Caffe__CTCDecoderParameter *)inner;
+  if (param->has_beam_width) return CREMA_OK;
+  param->has_beam_width = 1;
+  param->beam_width = 1000;
+  return CREMA_OK;
+}
+
 static crema_status rename_all(Caffe__LayerParameter *layer) {
   const char *type = type_of_loss(layer);
   CR_TRY(rename_hole(layer->convolution_param));
@@ -98,6 +115,7 @@ static crema_status rename_all(Caffe__LayerParameter *layer) {
                         layer->data_param != NULL));
   CR_TRY(rename_message(layer, "cpm_transform_param", layer->cpm_transform_param != NULL,
                         "transform_param", layer->transform_param != NULL));
+  CR_TRY(rename_decoder(layer));
   return type == NULL ? CREMA_OK : cr_upgrade_set_type(layer, type);
 }
 

@@ -203,6 +203,8 @@ CASES = [
     ("CTCGreedyDecoder", "", [LONG, ENDING], [], decode),
     ("CTCLoss", "", [(6, 3, 4), WORDS], [], ctc),
     ("CTCLoss", "", [(6, 3, 4), ENDING, TRANSPOSED], [], ctc_ending),
+    ("CTCLoss", "ctc_param { blank_index: 0 }", [(3, 4, 1, 6), WORDS - (WORDS == 0).double()], [],
+     lambda x, label: ctc(x[:, :, 0].permute(2, 0, 1), label.clamp(0))),
     ("CenterLoss", "center_loss_param { num_output: 4 }", [(6, 5), LABELS], [(4, 5)], center),
     ("DeformableConvolution", "deformable_convolution_param { num_output: 3 kernel_size: 3 pad: 1 deformable_group: 2 }",
      [(2, 4, 4, 3), (2, 36, 4, 3)], [(3, 4, 3, 3), (3,)], deformed),

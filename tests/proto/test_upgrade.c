@@ -482,6 +482,10 @@ TEST(names_of_other_forks) {
       "layer {\n  type: \"WeightedSoftmaxWithLoss\"\n  bottom: \"a\"\n  bottom: \"b\"\n"
       "  bottom: \"c\"\n}\nlayer {\n  type: \"FocalLoss\"\n}\nlayer {\n  type: \"FocalLoss\"\n}\n",
       true);
+  net_becomes("layer { type: 'CTCDecoder' } layer { type: 'CTCBeamSearchDecoder' }",
+              "layer {\n  type: \"CTCGreedyDecoder\"\n  ctc_param {\n  }\n}\nlayer {\n"
+              "  type: \"CTCGreedyDecoder\"\n  ctc_decoder_param {\n    beam_width: 1000\n  }\n}\n",
+              true);
   net_becomes("layer { type: 'SoftmaxWithLoss' weighted_softmax_param { positions: '1' } }",
               "layer {\n  type: \"WeightedSoftmaxWithLoss\"\n  weighted_softmax_param {\n"
               "    positions: \"1\"\n  }\n}\n",

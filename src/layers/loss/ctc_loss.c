@@ -3,15 +3,19 @@
  *
  * Formula: loss = mean over sequences of -log(sum over paths of the product of softmax(scores)). A
  * path gives a class to each step. It counts if it becomes the labels once repetitions of a class
- * are merged and then blanks are omitted.
+ * are merged, unless ctc_merge_repeated is false, and then blanks are omitted. With output_delay d,
+ * a path starts after d steps, which have no gradient.
  * Shapes: scores (T, N, C), labels (N, L) -> loss (a scalar); labels that equal the blank are
  * omitted. Or scores (T, N, C), indicators (T, N), labels (L, N) -> loss (a scalar): a sequence
- * ends before its second indicator 0, its labels before the first negative one.
- * Fields: ctc_loss_param.
+ * ends before its second indicator 0, its labels before the first negative one. With ctc_param and
+ * two bottoms: scores (N, C, T), or with the axes that nct_axis gives. The labels are then (N, L),
+ * or (L, N) if N is axis 1 of the scores.
+ * Fields: ctc_loss_param, ctc_param.
  * Caffe: two bottoms are as in WarpCTC's CtcLoss, three as in Wick's CTCLoss and WarpCTCLoss. The
  * loss of a sequence that is too short for its labels is 0, as in WarpCTC. With indicators, a
  * sequence without labels has the loss 0. Wick's gradient lacks the factor loss_weight / N.
- * Refused: output_delay, and ctc_merge_repeated: false.
+ * ctc_param is as in hzli-ucas/caffe; already_softmax: the scores are probabilities. That fork
+ * divides the gradient by N T instead of N.
  * Example, scores 12 2 6, label 2 4:
  *   layer { name: "loss" type: "CTCLoss" bottom: "scores" bottom: "label" top: "loss"
  *     ctc_loss_param { blank_label: 0 } } */
@@ -25,6 +29,7 @@
 #include "layers/loss/loss_ops.h"
 
 typedef struct ctc_state {
+  cr_ctc_axes axes;
   cr_tensor *gradient; /* of the sum over the sequences */
   cr_layer_op scale;
   cr_buffer memory, loss; /* of the threads; of each sequence, double */
@@ -38,20 +43,51 @@ static const Caffe__CTCLossParameter *param_of(const cr_layer *layer) {
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   const Caffe__CTCLossParameter *param = param_of(layer);
   (void)bottom, (void)top;
-  if (param->output_delay != 0) {
-    return cr_layer_fail(layer, CREMA_E_UNSUPPORTED, "output_delay is %d, must be 0",
+  if (param->output_delay < 0) {
+    return cr_layer_fail(layer, CREMA_E_RANGE, "output_delay is %d, must be 0 or more",
                          param->output_delay);
   }
-  if (!param->ctc_merge_repeated) {
-    return cr_layer_fail(layer, CREMA_E_UNSUPPORTED, "ctc_merge_repeated: false is not supported");
+  if (layer->param->ctc_param != NULL && layer->param->ctc_loss_param != NULL) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                         "ctc_param (scores N C T) and ctc_loss_param (scores T N C) exclude each "
+                         "other");
   }
   return CREMA_OK;
 }
 
+/* ctc_param gives the axes of the scores; without it they are T N C. */
+static bool by_axes(const cr_layer *layer) {
+  return layer->param->ctc_param != NULL && layer->bottoms == 2;
+}
+
+static bool is_softmaxed(const cr_layer *layer) {
+  return layer->param->ctc_param != NULL && layer->param->ctc_param->already_softmax;
+}
+
 static int64_t blank_given(const cr_layer *layer) {
   const Caffe__CTCLossParameter *param = param_of(layer);
+  if (layer->param->ctc_param != NULL) return layer->param->ctc_param->blank_index;
   if (param->has_blank_index) return param->blank_index;
   return layer->bottoms > 2 ? -1 : param->blank_label;
+}
+
+static crema_status check_axes(const cr_layer *layer, crema_blob *const *bottom,
+                               const cr_ctc_axes *axes) {
+  const crema_shape *scores = &bottom[0]->shape, *labels = &bottom[1]->shape;
+  int64_t blank = 0;
+  char text[128];
+  if (axes->sequences > 1) {
+    return cr_layer_fail(layer, CREMA_E_RANGE,
+                         "the first nct_axis is %d, must be 0 or 1, as in the labels",
+                         axes->sequences);
+  }
+  if (labels->axes != 2 || labels->dim[axes->sequences] != scores->dim[axes->sequences]) {
+    return cr_layer_fail(layer, CREMA_E_SHAPE,
+                         "labels must have 2 axes, and %lld sequences on axis %d, found shape %s",
+                         (long long)scores->dim[axes->sequences], axes->sequences,
+                         crema_shape_text(labels, text, sizeof text));
+  }
+  return cr_ctc_blank(layer, blank_given(layer), scores->dim[axes->classes], &blank);
 }
 
 static crema_status check_shapes(const cr_layer *layer, crema_blob *const *bottom) {
@@ -81,10 +117,19 @@ static crema_status check_shapes(const cr_layer *layer, crema_blob *const *botto
   return cr_ctc_blank(layer, blank_given(layer), scores->dim[2], &blank);
 }
 
+static crema_status find_axes(const cr_layer *layer, crema_blob *const *bottom, cr_ctc_axes *out) {
+  *out = (cr_ctc_axes){.sequences = 1, .classes = 2, .steps = 0};
+  if (by_axes(layer)) return cr_ctc_find_axes(layer, &bottom[0]->shape, out);
+  if (layer->param->ctc_param == NULL || layer->param->ctc_param->n_nct_axis == 0) return CREMA_OK;
+  return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                       "nct_axis is for scores without indicators; with them, the shape is T N C");
+}
+
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   ctc_state *s = layer->state;
   const crema_shape scalar = cr_shape(0, NULL);
-  CR_TRY(check_shapes(layer, bottom));
+  CR_TRY(find_axes(layer, bottom, &s->axes));
+  CR_TRY(by_axes(layer) ? check_axes(layer, bottom, &s->axes) : check_shapes(layer, bottom));
   CR_TRY(cr_layer_pass_tensor(layer, &s->gradient, cr_layer_arithmetic(layer),
                               crema_blob_count(bottom[0])));
   CR_TRY(cr_loss_make_scale(layer, &s->scale, &bottom[0]->shape));
@@ -96,8 +141,8 @@ typedef struct ctc_pass {
   const cr_layer *layer;
   cr_ctc_scores scores;
   cr_ctc_rows labels, indicators;
-  bool indicated;
-  int64_t steps, blank;
+  bool indicated, merge, softmaxed;
+  int64_t steps, delay, blank;
   cr_host_results gradient;
   double *loss, *memory;
   int64_t per_worker; /* doubles */
@@ -107,7 +152,8 @@ typedef struct ctc_pass {
 typedef struct ctc_paths {
   int64_t steps, states, classes;
   const int32_t *label;
-  int64_t blank;
+  int64_t blank, first; /* first: the step before which there is no path */
+  bool merge;
   double *log_p;        /* steps x classes: logarithms of the probabilities */
   double *alpha, *beta; /* steps x states: of the paths to a state, and of those from it on */
 } ctc_paths;
@@ -116,9 +162,15 @@ static int64_t class_of(const ctc_paths *p, int64_t state) {
   return state % 2 == 1 ? p->label[state / 2] : p->blank;
 }
 
-/* A path may skip the blank between two labels that differ. */
+/* A path may skip the blank between two labels that differ or are not merged. */
 static bool may_skip(const ctc_paths *p, int64_t from, int64_t to) {
-  return from >= 0 && to < p->states && to % 2 == 1 && class_of(p, from) != class_of(p, to);
+  return from >= 0 && to < p->states && to % 2 == 1 &&
+         !(p->merge && class_of(p, from) == class_of(p, to));
+}
+
+/* A path may repeat a blank, and a label that is merged. */
+static bool may_stay(const ctc_paths *p, int64_t state) {
+  return p->merge || state % 2 == 0;
 }
 
 static double log_sum(double a, double b) {
@@ -126,13 +178,21 @@ static double log_sum(double a, double b) {
   return least == -INFINITY ? most : most + log1p(exp(least - most));
 }
 
+static void put_value(const ctc_pass *pass, int64_t n, int64_t t, int64_t c, double value) {
+  const cr_ctc_rows *rows = &pass->scores.rows;
+  cr_host_put(&pass->gradient, n * rows->apart + t * rows->step + c * pass->scores.class_step,
+              value);
+}
+
 static void find_probabilities(const ctc_pass *pass, int64_t n, ctc_paths *p) {
   for (int64_t t = 0; t < p->steps; ++t) {
     double *row = p->log_p + t * p->classes, most = -INFINITY, sum = 0;
     for (int64_t c = 0; c < p->classes; ++c) {
-      row[c] = cr_ctc_score(&pass->scores, n, t, c);
+      row[c] = cr_ctc_score(&pass->scores, n, p->first + t, c);
+      if (pass->softmaxed) row[c] = row[c] > 0 ? log(row[c]) : -INFINITY;
       if (row[c] > most) most = row[c];
     }
+    if (pass->softmaxed) continue;
     for (int64_t c = 0; c < p->classes; ++c) sum += exp(row[c] - most);
     for (int64_t c = 0; c < p->classes; ++c) row[c] -= most + log(sum);
   }
@@ -145,7 +205,7 @@ static void find_alpha(ctc_paths *p) {
     double *row = p->alpha + t * p->states;
     for (int64_t u = 0; u < p->states; ++u) {
       double sum = t == 0 && u < 2 ? 0 : -INFINITY;
-      if (t > 0) sum = last[u];
+      if (t > 0 && may_stay(p, u)) sum = last[u];
       if (t > 0 && u > 0) sum = log_sum(sum, last[u - 1]);
       if (t > 0 && may_skip(p, u - 2, u)) sum = log_sum(sum, last[u - 2]);
       row[u] = sum + p->log_p[t * p->classes + class_of(p, u)];
@@ -161,7 +221,7 @@ static void find_beta(ctc_paths *p) {
     for (int64_t u = 0; u < p->states; ++u) {
       double sum = u + 2 >= p->states ? 0 : -INFINITY;
       if (t + 1 < p->steps) {
-        sum = next[u] + log_p[class_of(p, u)];
+        sum = may_stay(p, u) ? next[u] + log_p[class_of(p, u)] : -INFINITY;
         if (u + 1 < p->states) sum = log_sum(sum, next[u + 1] + log_p[class_of(p, u + 1)]);
         if (may_skip(p, u, u + 2)) sum = log_sum(sum, next[u + 2] + log_p[class_of(p, u + 2)]);
       }
@@ -170,22 +230,28 @@ static void find_beta(ctc_paths *p) {
   }
 }
 
-/* d loss / d score = probability of the class - probability that a path of the labels is there. */
+/* d loss / d score = probability of the class - probability that a path of the labels is there; by
+ * a probability: minus the latter / probability of the class. */
 static void put_gradient(const ctc_pass *pass, int64_t n, const ctc_paths *p, double log_all) {
   for (int64_t t = 0; t < p->steps; ++t) {
-    const int64_t at = n * pass->scores.rows.apart + t * pass->scores.rows.step;
+    const double *alpha = p->alpha + t * p->states, *beta = p->beta + t * p->states;
     double *row = p->log_p + t * p->classes;
-    for (int64_t c = 0; c < p->classes; ++c) row[c] = exp(row[c]);
-    for (int64_t u = 0; u < p->states; ++u) {
-      row[class_of(p, u)] -=
-          exp(p->alpha[t * p->states + u] + p->beta[t * p->states + u] - log_all);
+    for (int64_t c = 0; c < p->classes; ++c) {
+      const double chance = exp(row[c]);
+      double there = 0;
+      for (int64_t u = 0; u < p->states; ++u) {
+        if (class_of(p, u) == c) there += exp(alpha[u] + beta[u] - log_all);
+      }
+      put_value(pass, n, p->first + t, c,
+                !pass->softmaxed ? chance - there
+                : there > 0      ? -there / chance
+                                 : 0);
     }
-    for (int64_t c = 0; c < p->classes; ++c) cr_host_put(&pass->gradient, at + c, row[c]);
   }
 }
 
 static double loss_of(const ctc_pass *pass, int64_t n, ctc_paths *p) {
-  if (p->steps == 0 || (pass->indicated && p->states == 1)) return 0;
+  if (p->steps <= 0 || (pass->indicated && p->states == 1)) return 0;
   find_probabilities(pass, n, p);
   find_alpha(p);
   const double *last = p->alpha + (p->steps - 1) * p->states;
@@ -217,17 +283,19 @@ static crema_status work_on(void *state, int worker, int64_t n) {
   double *memory = pass->memory + worker * pass->per_worker;
   int32_t *label = (int32_t *)(void *)memory;
   const int64_t most = pass->labels.length, steps = pass->scores.rows.length;
-  ctc_paths p = {.classes = pass->scores.classes, .label = label, .blank = pass->blank};
+  ctc_paths p = {
+      .classes = pass->scores.classes, .label = label, .blank = pass->blank, .merge = pass->merge};
   int64_t labels = 0;
   CR_TRY(read_labels(pass, n, label, &labels));
   p.steps = pass->indicated ? cr_ctc_steps(&pass->indicators, n, steps) : pass->steps;
+  p.first = pass->delay;
+  p.steps -= pass->delay;
   p.states = 2 * labels + 1;
   p.log_p = memory + most;
   p.alpha = p.log_p + steps * p.classes;
   p.beta = p.alpha + steps * (2 * most + 1);
   for (int64_t t = 0; t < steps; ++t) {
-    const int64_t at = n * pass->scores.rows.apart + t * pass->scores.rows.step;
-    for (int64_t c = 0; c < p.classes; ++c) cr_host_put(&pass->gradient, at + c, 0);
+    for (int64_t c = 0; c < p.classes; ++c) put_value(pass, n, t, c, 0);
   }
   pass->loss[n] = loss_of(pass, n, &p);
   return CREMA_OK;
@@ -236,12 +304,17 @@ static crema_status work_on(void *state, int worker, int64_t n) {
 static crema_status begin(cr_layer *layer, crema_blob *const *bottom, ctc_pass *pass) {
   ctc_state *s = layer->state;
   const Caffe__CTCLossParameter *param = param_of(layer);
-  *pass = (ctc_pass){.layer = layer, .indicated = layer->bottoms > 2};
-  CR_TRY(cr_ctc_read_scores(layer, bottom[0], false, &pass->scores));
+  *pass = (ctc_pass){.layer = layer,
+                     .indicated = layer->bottoms > 2,
+                     .merge = param->ctc_merge_repeated,
+                     .softmaxed = is_softmaxed(layer),
+                     .delay = param->output_delay};
+  CR_TRY(cr_ctc_read_axes(bottom[0], &s->axes, &pass->scores));
   if (pass->indicated) {
     CR_TRY(cr_ctc_read_rows(layer, "bottom 1", bottom[1], false, &pass->indicators));
   }
-  CR_TRY(cr_ctc_read_rows(layer, "the labels", bottom[layer->bottoms - 1], !pass->indicated,
+  CR_TRY(cr_ctc_read_rows(layer, "the labels", bottom[layer->bottoms - 1],
+                          by_axes(layer) ? s->axes.sequences == 0 : !pass->indicated,
                           &pass->labels));
   CR_TRY(cr_ctc_blank(layer, blank_given(layer), pass->scores.classes, &pass->blank));
   pass->steps = param->time_step > 0 ? param->time_step : pass->scores.rows.length;
@@ -274,7 +347,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
                              const bool *propagate_down, crema_blob *const *bottom) {
   ctc_state *s = layer->state;
-  const int64_t sequences = bottom[0]->shape.dim[1];
+  const int64_t sequences = bottom[0]->shape.dim[s->axes.sequences];
   double weight = 0;
   CR_TRY(cr_layer_loss_refuse(layer, propagate_down));
   if (!propagate_down[0]) return CREMA_OK;
