@@ -4,7 +4,7 @@ BUILD := build
 CREMA := $(BUILD)/bin/crema
 MNIST := $(BUILD)/mnist
 
-.PHONY: all run test check docs wheel torture install uninstall command configure deps asan tsan clean cuda help
+.PHONY: all run test check docs wheel torture install uninstall command configure deps asan tsan test-arm64 clean cuda help
 
 all: configure   ## Install what is needed and build
 	@cmake --build --preset release
@@ -54,6 +54,11 @@ torture: all     ## Kill, interrupt and starve training and the tools, for half 
 asan tsan: deps  ## Build with sanitizers and test
 	@cmake --preset $@ >/dev/null && cmake --build --preset $@ && ctest --preset $@ -j 2
 
+test-arm64:      ## Build for 64-bit Arm; run the golden cases and C tests in qemu
+	@scripts/setup.sh --arm64
+	@cmake --preset arm64 >/dev/null && cmake --build --preset arm64
+	@ctest --preset arm64 -j 2
+
 command: configure
 	@cmake --build --preset release --target crema_cli
 
@@ -71,4 +76,4 @@ clean:           ## Remove all build folders
 	@rm -rf build build-*
 
 help:            ## Show this list
-	@grep -hE '^[a-z ]+:.*##' Makefile | sed -E 's/^([a-z ]+):[^#]*## */  make \1\t/' | expand -t 24
+	@grep -hE '^[a-z0-9 -]+:.*##' Makefile | sed -E 's/^([a-z0-9 -]+):[^#]*## */  make \1\t/' | expand -t 24

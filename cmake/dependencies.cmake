@@ -20,7 +20,8 @@ pkg_check_modules(EXPAT REQUIRED IMPORTED_TARGET expat)
 pkg_check_modules(TIFF REQUIRED IMPORTED_TARGET libtiff-4>=4.5)
 pkg_check_modules(WEBP REQUIRED IMPORTED_TARGET libwebp)
 find_package(GIF REQUIRED)
-pkg_check_modules(HDF5 REQUIRED IMPORTED_TARGET hdf5)
+# The second name is Debian's where no `update-alternatives` has run.
+pkg_search_module(HDF5 REQUIRED IMPORTED_TARGET hdf5 hdf5-serial)
 find_program(PROTOC_C protoc-c REQUIRED)
 
 find_library(DNNL_LIBRARY dnnl REQUIRED)
