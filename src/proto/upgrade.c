@@ -134,6 +134,7 @@ typedef struct upgrade_step {
 /* The steps, in their order. */
 static const upgrade_step steps[] = {
     {cr_upgrade_v0_needed, NULL, cr_upgrade_v0, "layers of the first format (V0LayerParameter)"},
+    {cr_upgrade_c3d_needed, NULL, cr_upgrade_c3d, "types of layers by C3D's numbers"},
     {cr_upgrade_transform_needed, NULL, cr_upgrade_transform,
      "transformation fields of data layers to transform_param"},
     {cr_upgrade_v1_needed, NULL, cr_upgrade_v1, "layers of the second format (V1LayerParameter)"},

@@ -25,6 +25,12 @@ bool cr_upgrade_v0_needed(const Caffe__NetParameter *net);
 crema_status cr_upgrade_v1(cr_upgrade *upgrade) CREMA_MUST_USE;
 bool cr_upgrade_v1_needed(const Caffe__NetParameter *net);
 
+/* Binary nets of C3D 1.0: layers of the second format whose types have C3D's numbers get the types
+ * CONVOLUTION3D, POOLING3D, VIDEO_DATA and DECONVOLUTION3D. The parameters of a layer, which no layer
+ * of the usual type has, show the fork. */
+crema_status cr_upgrade_c3d(cr_upgrade *upgrade) CREMA_MUST_USE;
+bool cr_upgrade_c3d_needed(const Caffe__NetParameter *net);
+
 /* In layers of the second format: moves scale, mean_file, crop_size and mirror of data layers to
  * transform_param. */
 crema_status cr_upgrade_transform(cr_upgrade *upgrade) CREMA_MUST_USE;

@@ -55,19 +55,20 @@ cr_wire_type cr_wire_type_of(ProtobufCType type);
 /* True when a run of values may be packed into one length-delimited record. */
 bool cr_wire_packable(ProtobufCType type);
 
-/* True when a field of this number and wire type in a message of type `type` can only come from
- * the nv dialect. */
-bool cr_dialect_shows_nv(const ProtobufCMessageDescriptor *type, uint32_t number,
-                         cr_wire_type wire);
+/* True when a field of this number and wire type in a message of type `type` can only come from a
+ * fork with other numbers. That is the nv dialect, for blobs and convolutions C3D. */
+bool cr_dialect_shows_fork(const ProtobufCMessageDescriptor *type, uint32_t number,
+                           cr_wire_type wire);
 
-/* The number in our schema of a field that has `number` in a file. `nv`: some field of the message
- * showed the nv dialect. */
+/* The number in our schema of a field that has `number` in a file. `fork`: some field of the
+ * message showed the fork. */
 uint32_t cr_dialect_to_schema(const ProtobufCMessageDescriptor *type, uint32_t number,
-                              cr_wire_type wire, bool nv);
+                              cr_wire_type wire, bool fork);
 
-/* The number that a field of our schema is written under. `nv`: the message holds a field that
- * shows the nv dialect, so that its numbers are used throughout. */
-uint32_t cr_dialect_to_wire(const ProtobufCMessageDescriptor *type, uint32_t number, bool nv);
+/* The number that a field of our schema is written under. `fork`: the message holds a field that
+ * shows the nv dialect, so that its numbers are used throughout. C3D's numbers are never written.
+ */
+uint32_t cr_dialect_to_wire(const ProtobufCMessageDescriptor *type, uint32_t number, bool fork);
 
 /* True when a message of this type may need other numbers than the schema's. */
 bool cr_dialect_concerns(const ProtobufCMessageDescriptor *type);

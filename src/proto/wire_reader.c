@@ -40,7 +40,7 @@ typedef struct wire_survey {
   /* The position of all values of the field if they stay in the input; else NULL. */
   const uint8_t *in_place[CR_FIELDS_MAX];
   size_t unknown;
-  bool nv;
+  bool fork;
 } wire_survey;
 
 static crema_status fail_at(const message_reader *r, const uint8_t *at, const char *what,
@@ -208,9 +208,9 @@ static bool count_packed(const ProtobufCFieldDescriptor *field, const wire_recor
 /* The field of a record and the number of its values. NULL for a record that is kept as unknown:
  * the schema lacks its number or its enum value, or gives the field another wire type. */
 static crema_status find_field(const message_reader *r, const ProtobufCMessageDescriptor *type,
-                               const wire_record *record, bool nv,
+                               const wire_record *record, bool fork,
                                const ProtobufCFieldDescriptor **out, size_t *count) {
-  uint32_t number = cr_dialect_to_schema(type, record->number, record->wire, nv);
+  uint32_t number = cr_dialect_to_schema(type, record->number, record->wire, fork);
   const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field(type, number);
   *out = NULL;
   *count = 1;
@@ -235,13 +235,13 @@ static crema_status find_field(const message_reader *r, const ProtobufCMessageDe
 }
 
 static crema_status learn_dialect(const message_reader *r, const ProtobufCMessageDescriptor *type,
-                                  wire_cursor c, bool *nv) {
-  *nv = false;
+                                  wire_cursor c, bool *fork) {
+  *fork = false;
   if (!cr_dialect_concerns(type)) return CREMA_OK;
   while (c.at < c.end) {
     wire_record record;
     CR_TRY(next_record(r, type, &c, &record));
-    *nv = *nv || cr_dialect_shows_nv(type, record.number, record.wire);
+    *fork = *fork || cr_dialect_shows_fork(type, record.number, record.wire);
   }
   return CREMA_OK;
 }
@@ -261,13 +261,13 @@ static void count_values(const message_reader *r, const ProtobufCMessageDescript
 static crema_status survey(const message_reader *r, const ProtobufCMessageDescriptor *type,
                            wire_cursor c, wire_survey *out) {
   memset(out, 0, sizeof *out);
-  CR_TRY(learn_dialect(r, type, c, &out->nv));
+  CR_TRY(learn_dialect(r, type, c, &out->fork));
   while (c.at < c.end) {
     wire_record record;
     const ProtobufCFieldDescriptor *field;
     size_t count;
     CR_TRY(next_record(r, type, &c, &record));
-    CR_TRY(find_field(r, type, &record, out->nv, &field, &count));
+    CR_TRY(find_field(r, type, &record, out->fork, &field, &count));
     if (field == NULL) ++out->unknown;
     else count_values(r, type, &record, (size_t)(field - type->fields), count, out);
   }
@@ -446,7 +446,7 @@ static crema_status read_message(const message_reader *r, ProtobufCMessage *mess
     const ProtobufCFieldDescriptor *field;
     size_t count;
     CR_TRY(next_record(r, type, &c, &record));
-    CR_TRY(find_field(r, type, &record, found.nv, &field, &count));
+    CR_TRY(find_field(r, type, &record, found.fork, &field, &count));
     if (field != NULL && keep_in_place(r, message, field, &record, &found, count)) continue;
     if (field == NULL || field->type != PROTOBUF_C_TYPE_MESSAGE) {
       CR_TRY(need(r, record.body, record.end));

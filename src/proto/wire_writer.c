@@ -73,28 +73,28 @@ static size_t packed_size(const ProtobufCMessage *message, const ProtobufCFieldD
   return size;
 }
 
-/* True when the message has a field that only the nv dialect has. */
-static bool shows_nv(const ProtobufCMessage *message) {
+/* True when the message has a field that only a fork with other numbers has. */
+static bool shows_fork(const ProtobufCMessage *message) {
   const ProtobufCMessageDescriptor *type = message->descriptor;
   if (!cr_dialect_concerns(type)) return false;
   for (unsigned i = 0; i < type->n_fields; ++i) {
     const ProtobufCFieldDescriptor *field = &type->fields[i];
     if (cr_field_count(message, field) > 0 &&
-        cr_dialect_shows_nv(type, field->id, cr_wire_type_of(field->type))) {
+        cr_dialect_shows_fork(type, field->id, cr_wire_type_of(field->type))) {
       return true;
     }
   }
   for (size_t i = 0; i < message->n_unknown_fields; ++i) {
     const ProtobufCMessageUnknownField *unknown = &message->unknown_fields[i];
-    if (cr_dialect_shows_nv(type, unknown->tag, (cr_wire_type)unknown->wire_type)) return true;
+    if (cr_dialect_shows_fork(type, unknown->tag, (cr_wire_type)unknown->wire_type)) return true;
   }
   return false;
 }
 
 static uint32_t wire_number(const ProtobufCMessageDescriptor *type,
-                            const ProtobufCFieldDescriptor *field, bool nv) {
+                            const ProtobufCFieldDescriptor *field, bool fork) {
   if (!cr_dialect_concerns(type)) return field->id;
-  return cr_dialect_to_wire(type, field->id, nv);
+  return cr_dialect_to_wire(type, field->id, fork);
 }
 
 static bool is_note(const ProtobufCMessageUnknownField *unknown) {
@@ -103,13 +103,13 @@ static bool is_note(const ProtobufCMessageUnknownField *unknown) {
 
 size_t cr_wire_size(const ProtobufCMessage *message) {
   const ProtobufCMessageDescriptor *type = message->descriptor;
-  bool nv = shows_nv(message);
+  bool fork = shows_fork(message);
   size_t size = 0;
   for (unsigned f = 0; f < type->n_fields; ++f) {
     const ProtobufCFieldDescriptor *field = &type->fields[f];
     size_t count = cr_field_count(message, field);
     if (count == 0) continue;
-    size_t tag = tag_size(wire_number(type, field, nv));
+    size_t tag = tag_size(wire_number(type, field, fork));
     if (is_packed(field)) {
       size_t bytes = packed_size(message, field, count);
       size += tag + varint_size(bytes) + bytes;
@@ -199,11 +199,11 @@ typedef struct field_order {
 
 static void sort_fields(const ProtobufCMessage *message, field_order *order) {
   const ProtobufCMessageDescriptor *type = message->descriptor;
-  bool nv = shows_nv(message);
+  bool fork = shows_fork(message);
   order->count = 0;
   for (unsigned f = 0; f < type->n_fields; ++f) {
     const ProtobufCFieldDescriptor *field = &type->fields[f];
-    uint32_t number = wire_number(type, field, nv);
+    uint32_t number = wire_number(type, field, fork);
     unsigned at = order->count++;
     for (; at > 0 && order->number[at - 1] > number; --at) {
       order->number[at] = order->number[at - 1];

@@ -13,7 +13,13 @@ static bool is_legacy(const Caffe__BlobProto *proto) {
   return proto->has_num || proto->has_channels || proto->has_height || proto->has_width;
 }
 
+/* Of four axes, in files of C3D of five. */
 static crema_shape legacy_shape(const Caffe__BlobProto *proto) {
+  if (proto->has_length) {
+    return (crema_shape){
+        .axes = 5,
+        .dim = {proto->num, proto->channels, proto->length, proto->height, proto->width}};
+  }
   return (crema_shape){.axes = 4,
                        .dim = {proto->num, proto->channels, proto->height, proto->width}};
 }
@@ -34,11 +40,11 @@ crema_status cr_blob_proto_shape(const Caffe__BlobProto *proto, crema_shape *out
   return crema_shape_check(out);
 }
 
-/* Equal once ones are put in front of `shape` to make it four axes. */
+/* Equal once ones are put in front of `shape` to give it as many axes. */
 static bool fits_legacy(const crema_shape *legacy, const crema_shape *shape) {
-  if (shape->axes > 4) return false;
-  for (int i = 0; i < 4; ++i) {
-    int axis = i - (4 - shape->axes);
+  if (shape->axes > legacy->axes) return false;
+  for (int i = 0; i < legacy->axes; ++i) {
+    int axis = i - (legacy->axes - shape->axes);
     if (legacy->dim[i] != (axis < 0 ? 1 : shape->dim[axis])) return false;
   }
   return true;
