@@ -19,7 +19,9 @@ IMAGES = ROOT / "docs/images"
 PAGE = ROOT / "docs/benchmarks.md"
 
 NETS = {"alexnet": "AlexNet", "googlenet": "GoogLeNet", "squeezenet_v1.1": "SqueezeNet v1.1", "resnet50": "ResNet-50",
-        "mobilenet_v1": "MobileNet v1", "mobilenet_v2": "MobileNet v2"}
+        "mobilenet_v1": "MobileNet v1", "mobilenet_v2": "MobileNet v2", "c3d": "C3D"}
+# Results that a later run added to a file's.
+MORE = {"training": ("training_c3d",)}
 # A runtime's name and colour. The colours differ in lightness, too.
 RUNTIMES = {"crema": ("crema", "#6f4323"), "openvino": ("OpenVINO", "#7fa6c9"), "onnxruntime": ("ONNX Runtime", "#5b7f4c"),
             "torch": ("PyTorch", "#d98a4b"), "caffe": ("BVLC Caffe", "#b9b3aa")}
@@ -43,7 +45,7 @@ def caffe_ratios(work, batch):
 def times(name, batch, column="ms"):
     """{net: {runtime: number}} at a batch size."""
     found = {}
-    for row in stored(name)[1]:
+    for row in [row for part in (name, *MORE.get(name, ())) for row in stored(part)[1]]:
         if row["batch"] == batch and row["net"] in NETS:
             found.setdefault(row["net"], {})[row["runtime"]] = float(row[column])
     return found
@@ -57,7 +59,7 @@ def ratios(found, caffe):
         bars = [(runtime, by_runtime[runtime] / ours) for runtime in RUNTIMES if runtime in by_runtime]
         if net in caffe:
             bars.append(("caffe", caffe[net]))
-        groups.append((NETS[net], f"{ours:.3g} ms", bars))
+        groups.append((NETS[net], f"{number(ours)} ms", bars))
     return groups
 
 
@@ -157,7 +159,7 @@ def startup_table():
 def sources():
     """The machine, versions and command of each file, as a list."""
     lines = []
-    for name in ("inference", "memory", "startup", "training", "caffe"):
+    for name in ("inference", "memory", "startup", "training", *MORE["training"], "caffe"):
         head = stored(name)[0]
         lines.append(f"- `bench/results/{name}.tsv`, {head['date']}: {head['machine']}; {head['versions']}."
                      + (f" Command: `{head['command']}`." if "command" in head else ""))
