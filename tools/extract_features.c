@@ -154,10 +154,7 @@ out:
 
 static crema_status run_batches(extractor *x, const extract_flags *flags, int64_t batches) {
   if (flags->images != NULL) return run_images(x, flags->images, batches);
-  if (crema_net_input_count(x->net) > 0) {
-    cr_log_warning("%s: nothing fills the input '%s', which is 0; -images gives images to it",
-                   flags->model, crema_net_input_name(x->net, 0));
-  }
+  cli_warn_of_inputs(flags->model, x->net, "-images gives images to it");
   for (int64_t k = 0; k < batches; ++k) CR_TRY(run_batch(x));
   return CREMA_OK;
 }

@@ -112,6 +112,12 @@ crema_status cli_image_flags_fit(cli_image_flags *flags, const char *model, crem
   return status;
 }
 
+void cli_warn_of_inputs(const char *model, const crema_net *net, const char *advice) {
+  if (crema_net_input_count(net) == 0) return;
+  cr_log_warning("%s: nothing fills the input '%s', which is 0; %s", model,
+                 crema_net_input_name(net, 0), advice);
+}
+
 const char *cli_image_list_next(cli_image_list *list) {
   for (;;) {
     char *line = strtok_r(NULL, "\n", &list->rest);

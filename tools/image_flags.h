@@ -35,6 +35,9 @@ crema_status cli_image_flags_read(cli_image_flags *flags, crema_image_options *o
 /* Whether cli_image_flags_read accepts the flags. False with the error printed. */
 bool cli_image_flags_check(cli_image_flags *flags);
 
+/* Warns if the net has an input that no layer or image fills. `advice`: how to fill it. */
+void cli_warn_of_inputs(const char *model, const crema_net *net, const char *advice);
+
 /* A file that lists image files: the first word of each line. Zero-initialise. */
 typedef struct cli_image_list {
   cr_buffer text;

@@ -6,6 +6,7 @@
 #include "core/fail.h"
 #include "core/log.h"
 #include "device_flag.h"
+#include "image_flags.h"
 #include "net/epoch.h"
 #include "net/net.h"
 #include "net_flags.h"
@@ -185,6 +186,7 @@ int crema_cmd_test(int argc, char **argv) {
   if (phase != CREMA_TEST) cr_log_warning("-phase has no effect on test");
   if (cr_detections_check_version(ap_version) != CREMA_OK) return cli_fail();
   if (!cli_net_flags_load(&flags, CREMA_TEST, &net)) return 1;
+  cli_warn_of_inputs(flags.model, net.net, "crema classify gives images to a deploy net");
   int code = score(net.net, batches, folder, ap_version) == CREMA_OK ? 0 : cli_fail();
   cli_net_close(&net);
   return code;

@@ -158,6 +158,10 @@ run extract_features w_iter_1.caffemodel own/deploy.prototxt fc zeros 1 lmdb
 expect_ok "features of zeros"
 grep -q "nothing fills the input 'data'" log || fail "features of zeros without a word"
 
+run test -model own/deploy.prototxt -weights w_iter_1.caffemodel -iterations 1
+expect_ok "a test of zeros"
+grep -q "nothing fills the input 'data', which is 0; crema classify" log || fail "a test of zeros without a word"
+
 run classify -model maps/deploy.prototxt -weights w_iter_1.caffemodel "$image"
 expect_error "maps" "the output 'maps' has the shape 1 2 20 20" "classify needs one score per class" \
   "extract_features stores"
