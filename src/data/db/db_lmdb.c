@@ -21,6 +21,7 @@
 #include "core/file.h"
 #include "core/io.h"
 #include "core/log.h"
+#include "core/system.h"
 #include "data/db/db.h"
 #include "data/db/lmdb_env.h"
 #include "data/db/lmdb_walk.h"
