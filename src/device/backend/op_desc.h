@@ -183,6 +183,7 @@ typedef union cr_op_params {
   struct {
     float scale;
     int ratio;
+    float pad; /* pooling of maxima: share of a region's side that is added to both ends */
   } roi;
   struct {
     bool rows_first, clamped;
