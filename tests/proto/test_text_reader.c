@@ -225,6 +225,10 @@ TEST(refused_structure) {
       {"layer { name: 'p' pooling_param { pool: MIN } }",
        "t:1:41: layer 'p': \"MIN\" is not a value of caffe.PoolingParameter.PoolMethod; did you "
        "mean MAX?"},
+      {"layers { name: 's' type: ZEBRA_STRIPE }",
+       "t:1:26: layer 's': unknown layer type \"ZEBRA_STRIPE\""},
+      {"layers { name: 's' type: CONVOLUTE }",
+       "t:1:26: layer 's': unknown layer type \"CONVOLUTE\"; did you mean CONVOLUTION?"},
       {"layers { name: 'c' pool_param {} }",
        "t:1:20: layer 'c': unknown field \"pool_param\" in V1LayerParameter"},
       {"layer { type: 'WarpCTCLoss' warpctc_loss_param {} }",
