@@ -101,6 +101,10 @@ static const char *other_kind(const text_reader *r, const cr_token *name,
       find_field(&caffe__solver_parameter__descriptor, name) != NULL) {
     return "this is a solver, not a network; give the file that its field net names";
   }
+  if ((type == &caffe__net_parameter__descriptor || type == &caffe__solver_parameter__descriptor) &&
+      find_field(&caffe__label_map__descriptor, name) != NULL) {
+    return "this is a label map, neither a network nor a solver";
+  }
   return NULL;
 }
 

@@ -133,6 +133,7 @@ TEST(nets_and_solvers_are_distinguished) {
        "t:2:1: this is a network, not a solver; a solver file names it with net: \"FILE\""},
       {"layer { name: 'l' }",
        "t:1:1: this is a network, not a solver; a solver file names it with net: \"FILE\""},
+      {"item { label: 1 }", "t:1:1: this is a label map, neither a network nor a solver"},
       {"base_lr: 1 layer { }", "t:1:12: unknown field \"layer\" in SolverParameter"},
       {"net_param { base_lr: 1 }", "t:1:13: unknown field \"base_lr\" in NetParameter"},
   };
