@@ -1,4 +1,3 @@
-#define _GNU_SOURCE /* SOCK_CLOEXEC */
 
 #include "parallel/messenger.h"
 

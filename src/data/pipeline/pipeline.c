@@ -1,9 +1,7 @@
-#define _GNU_SOURCE /* sched_getaffinity */
 
 #include "data/pipeline/pipeline.h"
 
 #include <inttypes.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
