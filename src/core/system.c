@@ -10,6 +10,7 @@
 #include <libproc.h>
 #include <mach-o/dyld.h>
 #include <mach/mach.h>
+#include <pthread.h>
 
 int cr_system_socket(int domain, int type) {
   const int fd = socket(domain, type, 0);
@@ -39,6 +40,12 @@ bool cr_system_time_of(pid_t process, struct timespec *out) {
   const uint64_t time = used.ri_user_time + used.ri_system_time;
   *out = (struct timespec){(time_t)(time / SECOND), (long)(time % SECOND)};
   return true;
+}
+
+long cr_system_thread(void) {
+  uint64_t number = 0;
+  (void)pthread_threadid_np(NULL, &number);
+  return (long)number;
 }
 
 int cr_system_processors(void) {
@@ -107,6 +114,10 @@ int cr_system_watch_process(pid_t process) {
 bool cr_system_time_of(pid_t process, struct timespec *out) {
   clockid_t clock;
   return clock_getcpuclockid(process, &clock) == 0 && clock_gettime(clock, out) == 0;
+}
+
+long cr_system_thread(void) {
+  return (long)syscall(SYS_gettid);
 }
 
 int cr_system_processors(void) {

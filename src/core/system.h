@@ -18,6 +18,7 @@
 #ifdef __APPLE__
 
 #define st_mtim st_mtimespec
+#define st_ctim st_ctimespec
 
 enum { RENAME_NOREPLACE = RENAME_EXCL, FALLOC_FL_KEEP_SIZE = 1, POSIX_FADV_WILLNEED = 3 };
 
@@ -71,6 +72,9 @@ void cr_system_end_with_parent(void);
 int cr_system_watch_process(pid_t process);
 /* The CPU time of a process. */
 bool cr_system_time_of(pid_t process, struct timespec *out);
+
+/* The system's number of the calling thread. */
+long cr_system_thread(void);
 
 /* The number of processors that the process may use. */
 int cr_system_processors(void);
