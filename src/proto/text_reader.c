@@ -142,7 +142,7 @@ static const char *list_values(const ProtobufCEnumDescriptor *type, char *out, s
   return out;
 }
 
-/* The words before the list of values. Types of layers are an enum in the second format alone. */
+/* The words before the list of values. Only in the second format are types of layers an enum. */
 static void describe_unknown_value(const ProtobufCEnumDescriptor *type, const char *shown,
                                    char *out, size_t size) {
   if (type == &caffe__v1_layer_parameter__layer_type__descriptor) {

@@ -75,6 +75,7 @@ static crema_status plan_channels(cr_plan *plan) {
   d.rows = cr_most(reach, s->pad[0] + s->in[0]);
   d.part = cr_most(cr_whole(s->out[1], POSITIONS) + taps / s->stride[1] + 1,
                    cr_pieces(s->pad[1] + s->in[1], s->stride[1]));
+  CR_TRY(cr_slide_check_padded(s, d.rows, s->stride[1], d.part));
   d.slots = plan->threads > 0 ? plan->threads : cr_cpu_threads_of(plan->context);
   plan->workspace_bytes = (size_t)(d.slots * d.rows * row_floats(&d)) * sizeof(float);
   return cr_plan_keep(plan, &d, sizeof d);

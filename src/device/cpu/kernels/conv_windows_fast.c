@@ -87,7 +87,7 @@ static crema_status find_weights(const cr_plan *plan, const cr_layout **out) {
   return status;
 }
 
-static void fill_planes(windows_conv *w) {
+static crema_status fill_planes(windows_conv *w) {
   const cr_slide *s = &w->slide;
   int64_t extent[2];
   for (int a = 0; a < 2; ++a) {
@@ -97,17 +97,19 @@ static void fill_planes(windows_conv *w) {
   }
   w->height = w->padded ? extent[0] : s->in[0];
   w->width = w->padded ? extent[1] : s->in[1];
+  CR_TRY(cr_slide_check_padded(s, w->height, w->width, 1));
   w->image = w->padded ? w->groups * w->channels * w->height * w->width : 0;
+  return CREMA_OK;
 }
 
-static void fill(const cr_plan *plan, windows_conv *w) {
+static crema_status fill(const cr_plan *plan, windows_conv *w) {
   w->batch = plan->desc->arg[0].shape.dim[0];
   w->groups = plan->desc->u.conv.group;
   w->channels = plan->desc->arg[0].shape.dim[1] / w->groups;
   w->outputs = plan->desc->arg[3].shape.dim[1] / w->groups;
   w->depth = w->channels * w->slide.kernel_count;
   w->blocks = cr_pieces(w->outputs, OUTPUTS);
-  fill_planes(w);
+  CR_TRY(fill_planes(w));
   w->slots = plan->threads > 0 ? plan->threads : cr_cpu_threads_of(plan->context);
   w->panels = cr_pieces(w->slide.out_count, POSITIONS);
   w->together = cr_least(PANELS_MOST, cr_most(1, PANELS_VALUES / (w->depth * POSITIONS)));
@@ -115,6 +117,7 @@ static void fill(const cr_plan *plan, windows_conv *w) {
   w->gathers = cr_pieces(w->panels, w->together);
   w->parts = cr_least(w->blocks, cr_pieces(w->slots, w->gathers * w->groups));
   w->slot = w->together * w->depth * POSITIONS;
+  return CREMA_OK;
 }
 
 static crema_status plan_windows(cr_plan *plan) {
@@ -123,7 +126,7 @@ static crema_status plan_windows(cr_plan *plan) {
   CR_TRY(cr_slide_conv(plan->desc, 0, 1, 3, &w.slide));
   CR_TRY(cr_dnnl_conv_sum_limits(cr_op_posts(plan->desc), &w.adds, &w.low, &w.high));
   CR_TRY(find_weights(plan, &plan->format[1].layout));
-  fill(plan, &w);
+  CR_TRY(fill(plan, &w));
   plan->workspace_bytes = (size_t)(w.image + w.slots * w.slot) * sizeof(float);
   return cr_plan_keep(plan, &w, sizeof w);
 }

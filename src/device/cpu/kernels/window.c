@@ -65,6 +65,15 @@ crema_status cr_slide_conv(const cr_op_desc *desc, int image, int weights, int m
                  crema_shape_text(out, text[2], sizeof text[2]));
 }
 
+crema_status cr_slide_check_padded(const cr_slide *slide, int64_t rows, int64_t parts,
+                                   int64_t columns) {
+  enum { COPIES = 16, SPARE = 1 << 16 };
+  const double most = COPIES * (double)cr_most(slide->in_count, slide->out_count) + SPARE;
+  /* In doubles: the product can exceed 64 bits. */
+  if ((double)rows * (double)parts * (double)columns <= most) return CREMA_OK;
+  return cr_fail(CREMA_E_UNSUPPORTED, "a padded plane far larger than the input");
+}
+
 crema_status cr_slide_dense_conv(const cr_op_desc *desc, int image, int weights, int map,
                                  cr_slide *slide) {
   const crema_shape *in = &desc->arg[image].shape, *out = &desc->arg[map].shape;
