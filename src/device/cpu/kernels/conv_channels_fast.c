@@ -43,19 +43,9 @@ static int64_t row_floats(const channels *d) {
 
 static crema_status check_shape(const cr_plan *plan) {
   const cr_op_arg *arg = plan->desc->arg;
-  const cr_conv_params *conv = &plan->desc->u.conv;
-  if (conv->window.axes != 2 || arg[0].shape.axes != 4) {
-    return cr_fail(CREMA_E_UNSUPPORTED, "not over two axes");
-  }
-  for (int i = 0; i < plan->desc->args; ++i) {
-    if (arg[i].type != CREMA_F32) return cr_fail(CREMA_E_UNSUPPORTED, "other values than floats");
-  }
-  for (int a = 0; a < 4; ++a) {
-    if (arg[0].shape.dim[a] < 1 || arg[3].shape.dim[a] < 1) {
-      return cr_fail(CREMA_E_UNSUPPORTED, "an empty shape");
-    }
-  }
-  if (arg[0].shape.dim[1] != conv->group || arg[3].shape.dim[1] != conv->group) {
+  const int64_t group = plan->desc->u.conv.group;
+  CR_TRY(cr_slide_check_floats(plan->desc));
+  if (arg[0].shape.dim[1] != group || arg[3].shape.dim[1] != group) {
     return cr_fail(CREMA_E_UNSUPPORTED, "not a window for each channel");
   }
   return CREMA_OK;

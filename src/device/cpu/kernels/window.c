@@ -65,6 +65,23 @@ crema_status cr_slide_conv(const cr_op_desc *desc, int image, int weights, int m
                  crema_shape_text(out, text[2], sizeof text[2]));
 }
 
+crema_status cr_slide_check_floats(const cr_op_desc *desc) {
+  const cr_op_arg *arg = desc->arg;
+  const cr_conv_params *conv = &desc->u.conv;
+  if (conv->window.axes != 2 || arg[0].shape.axes != 4) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "not over two axes");
+  }
+  for (int i = 0; i < desc->args; ++i) {
+    if (arg[i].type != CREMA_F32) return cr_fail(CREMA_E_UNSUPPORTED, "other values than floats");
+  }
+  for (int a = 0; a < 4; ++a) {
+    if (arg[0].shape.dim[a] < 1 || arg[3].shape.dim[a] < 1) {
+      return cr_fail(CREMA_E_UNSUPPORTED, "an empty shape");
+    }
+  }
+  return CREMA_OK;
+}
+
 crema_status cr_slide_check_padded(const cr_slide *slide, int64_t rows, int64_t parts,
                                    int64_t columns) {
   enum { COPIES = 16, SPARE = 1 << 16 };
