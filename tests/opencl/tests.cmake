@@ -21,6 +21,8 @@ add_opencl_test(kernels cuda_kernels)
 add_opencl_test(windows cuda_windows)
 add_opencl_test(shapes cuda_shapes)
 add_opencl_test(train cuda_train small)
+add_opencl_test(exchange cuda_exchange)
+set_property(TEST opencl/exchange APPEND PROPERTY ENVIRONMENT "POCL_DEVICES=pthread pthread pthread")
 
 set(opencl_golden golden -q -gpu 0 -pending ${CMAKE_CURRENT_SOURCE_DIR}/golden/pending.txt)
 add_opencl_test(golden ${opencl_golden} ${PROJECT_BINARY_DIR}/golden/layers ${PROJECT_BINARY_DIR}/golden/solvers)

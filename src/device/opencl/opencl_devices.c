@@ -29,12 +29,9 @@ static const struct {
     {CL_OUT_OF_HOST_MEMORY, "out of host memory"},
     {CL_BUILD_PROGRAM_FAILURE, "a program does not compile"},
     {CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, "work that it waits for failed"},
-    {CL_INVALID_DEVICE, "the device is not valid any more"},
-    {CL_INVALID_CONTEXT, "the context is not valid any more"},
     {CL_INVALID_COMMAND_QUEUE, "the queue is not valid any more"},
     {CL_INVALID_WORK_GROUP_SIZE, "the work-group is too large"},
     {CL_INVALID_BUFFER_SIZE, "the buffer is too large"},
-    {-1001, "the loader finds no platform"},
 };
 
 crema_status cr_opencl_check(const crema_device *device, cl_int error, const char *what) {

@@ -172,6 +172,21 @@ void cr_opencl_host_free(crema_device *device, void *memory) {
   free(locked);
 }
 
+bool cr_opencl_is_locked(const void *memory) {
+  cr_opencl_device *devices = NULL;
+  int count = 0;
+  bool locked = false;
+  if (cr_opencl_devices(&devices, &count) != CREMA_OK) return false;
+  for (int i = 0; i < count && !locked; ++i) {
+    pthread_rwlock_rdlock(&devices[i].memory_lock);
+    for (const cr_opencl_locked *l = devices[i].locked; l != NULL && !locked; l = l->next) {
+      locked = (uintptr_t)memory - (uintptr_t)l->memory < l->bytes;
+    }
+    pthread_rwlock_unlock(&devices[i].memory_lock);
+  }
+  return locked;
+}
+
 crema_status cr_opencl_host_alias(crema_device *device, void *memory, crema_devptr *out) {
   cr_opencl_device *own = cr_opencl_of(device);
   pthread_rwlock_rdlock(&own->memory_lock);

@@ -111,6 +111,8 @@ void cr_opencl_free(crema_device *device, crema_devptr memory);
 crema_status cr_opencl_host_alloc(crema_device *device, size_t bytes, void **out);
 void cr_opencl_host_free(crema_device *device, void *memory);
 crema_status cr_opencl_host_alias(crema_device *device, void *memory, crema_devptr *out);
+/* Whether page-locked memory of any device has the address. */
+bool cr_opencl_is_locked(const void *memory);
 crema_status cr_opencl_memory_info(crema_device *device, size_t *free_bytes, size_t *total_bytes);
 int cr_opencl_owner(uintptr_t address);
 

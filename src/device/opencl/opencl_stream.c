@@ -157,13 +157,16 @@ crema_status cr_opencl_copy(crema_context *context, cr_copy_kind kind, uintptr_t
   if (to.host != NULL && from.host != NULL) {
     return cr_fail(CREMA_E_UNSUPPORTED, "OpenCL copies from the host to the host");
   }
+  /* As in CUDA, a copy of other host memory is done on return: its owner may free it. */
+  const void *host = from.host != NULL ? from.host : to.host;
+  const cl_bool wait = host != NULL && !cr_opencl_is_locked(host) ? CL_TRUE : CL_FALSE;
   cl_event *event = cr_opencl_next(stream);
   if (from.host != NULL) {
-    error = cr_cl.clEnqueueWriteBuffer(stream->queue, to.buffer, CL_FALSE, to.offset, bytes,
-                                       from.host, 0, NULL, event);
+    error = cr_cl.clEnqueueWriteBuffer(stream->queue, to.buffer, wait, to.offset, bytes, from.host,
+                                       0, NULL, event);
   } else if (to.host != NULL) {
-    error = cr_cl.clEnqueueReadBuffer(stream->queue, from.buffer, CL_FALSE, from.offset, bytes,
-                                      to.host, 0, NULL, event);
+    error = cr_cl.clEnqueueReadBuffer(stream->queue, from.buffer, wait, from.offset, bytes, to.host,
+                                      0, NULL, event);
   } else {
     error = cr_cl.clEnqueueCopyBuffer(stream->queue, from.buffer, to.buffer, from.offset, to.offset,
                                       bytes, 0, NULL, event);
