@@ -42,8 +42,8 @@ static const variable variables[] = {
     {"CREMA_OPENCL_DOUBLE=0", "no double precision, as on devices that have none"},
     {"CREMA_OPENCL_OPTIONS=TEXT", "more options for the compiler of OpenCL kernels"},
     {"CREMA_OPENCL_CACHE=DIR",
-     "folder of compiled OpenCL kernels (empty: none; default: crema/opencl in\n"
-     "XDG_CACHE_HOME, or .cache/crema/opencl in HOME)"},
+     "folder of compiled OpenCL kernels (empty: none; default:\n"
+     "crema/opencl in XDG_CACHE_HOME, or .cache/crema/opencl in HOME)"},
     {"CREMA_MPI_PATH=DIR", "folder of libmpi.so.40 (default: the loader's path)"},
     {"Log", NULL},
     {"CREMA_VERBOSE=N",

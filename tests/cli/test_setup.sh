@@ -86,5 +86,5 @@ machine id
 setup
 [ "$code" -eq 1 ] || fail "not Debian: exit code $code"
 expect_line "not Debian" 'no apt-get here'
-expect_line "not Debian" '^Packages: build-essential .*spin$'
+expect_line "not Debian" '^Packages: build-essential .* spin .*ocl-icd-libopencl1$'
 finish

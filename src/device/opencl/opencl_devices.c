@@ -63,7 +63,7 @@ static size_t ask_number(cl_device_id id, cl_device_info what, size_t bytes) {
   return bytes == sizeof(cl_uint) ? (size_t)value.number : (size_t)value.large;
 }
 
-/* CREMA_OPENCL_DOUBLE=0 leaves out the double precision that a device has. */
+/* CREMA_OPENCL_DOUBLE=0 omits the double precision that a device has. */
 static bool has_double(cl_device_id id) {
   const char *choice = getenv("CREMA_OPENCL_DOUBLE");
   if (choice != NULL && strcmp(choice, "0") == 0) return false;

@@ -4,7 +4,7 @@
 #include "core/fail.h"
 #include "device/opencl/opencl_private.h"
 
-/* The lanes of a work-group whose items work alone. */
+/* The lanes of a work-group whose items share nothing. */
 enum { GROUP = 64, CPU_GROUPS = 4096, GPU_GROUPS = 64 /* for each compute unit */ };
 
 /* Thread blocks of a CPU are loops, which gain nothing from many lanes. */

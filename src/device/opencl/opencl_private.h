@@ -66,7 +66,7 @@ enum { CR_OPENCL_WORDS = 512, CR_OPENCL_POINTERS = 40 };
 
 /* The kernels of a program, in one stream. */
 typedef struct cr_opencl_kernel {
-  cl_kernel run, alone; /* alone: for thread blocks of one lane; NULL: not made yet */
+  cl_kernel run, alone; /* the second: for thread blocks of one lane; NULL: not made yet */
   size_t most_lanes;    /* of `run` */
   bool by_value;        /* the argument block */
   int pointers;         /* in the block, with their places */
@@ -159,7 +159,7 @@ size_t cr_opencl_argument_bytes(int function);
 bool cr_opencl_by_value(const cr_opencl_device *device, int function);
 /* Fills `offset` with the places of the pointers in the function's argument block; their number. */
 int cr_opencl_pointers(int function, size_t offset[CR_OPENCL_POINTERS]);
-/* The source of a device function's kernels `run` and, for thread blocks, `alone`. Their arguments
+/* The source of a device function's kernel and, for thread blocks, of a second one for one lane. Their arguments
  * are the block, the number of elements or segments, and the buffer of each pointer. The caller
  * frees *out. */
 crema_status cr_opencl_wrapper(const cr_opencl_device *device, int function,
