@@ -104,6 +104,8 @@ def make(handle):
     if not module_name or not class_name:
         raise ValueError("a Python layer needs python_param { module: '...' layer: '...' }")
     cls = getattr(sys.modules.get(module_name) or _import(module_name), class_name)
+    if not (isinstance(cls, type) and issubclass(cls, Layer)):
+        raise TypeError("%s of the module %s is no class derived from caffe.Layer" % (class_name, module_name))
     layer = cls.__new__(cls)
     layer._handle = handle
     layer.blobs = BlobVec((), handle)

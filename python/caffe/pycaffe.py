@@ -76,10 +76,13 @@ class Net(_core.Net):
             _check_exists(path)
         if stages is not None and isinstance(stages, str):
             raise TypeError("stages are a list of names")
+        phase = whole_number("phase", phase)
+        if phase not in (TRAIN, TEST):
+            raise ValueError("phase: expected caffe.TRAIN or caffe.TEST, found %d" % phase)
         seed = next_seed()
         kind, indices = device_kind()
         self._source = os.fspath(path)
-        self._build(path, text, whole_number("phase", phase), whole_number("level", level), stages,
+        self._build(path, text, phase, whole_number("level", level), stages,
                     -1 if seed is None else seed, kind, indices[0])
 
     @classmethod

@@ -139,6 +139,10 @@ class Named(Phase):
         return "mine"
 
 
+class Underived:
+    """Lacks the base class."""
+
+
 class NoForward(caffe.Layer):
     """Lacks what every layer needs."""
 
@@ -275,6 +279,8 @@ net: '%s' base_lr: 0.1 lr_policy: 'fixed' max_iter: 5 snapshot_after_train: fals
             net_of(python("n", "", "n", "NoForward")).forward()
         with self.assertRaises(AttributeError):
             net_of(python("n", "", "n", "NoSuchClass"))
+        with self.assertRaisesRegex(TypeError, "Underived of the module test_layer is no class derived from caffe.Layer"):
+            net_of(python("n", "", "n", "Underived"))
         with self.assertRaises(ModuleNotFoundError):
             net_of(python("n", "", "n", "X").replace("test_layer", "no_such_module"))
         # Notes, which stand below the exception, say which layer it is and where its file has it.

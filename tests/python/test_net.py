@@ -254,6 +254,8 @@ class SmallNet(case.FolderCase):
             caffe.get_solver(self.path("none"))
         with self.assertRaisesRegex(TypeError, "requires a phase: caffe.TEST to run"):
             caffe.Net(self.file)
+        with self.assertRaisesRegex(ValueError, "expected caffe.TRAIN or caffe.TEST, found 5"):
+            caffe.Net(self.file, 5)
 
     def test_numbers_of_settings(self):
         for name, call in (("set_device", caffe.set_device), ("set_devices", lambda x: caffe.set_devices([x])),
