@@ -169,7 +169,7 @@ static crema_status time_passes(crema_net *net, const run_flags *flags, bool bac
   const int last = net->layers - 1;
   for (int64_t i = 0; i < flags->iterations; ++i) {
     CR_TRY(fill_inputs(net, flags));
-    CR_TRY(crema_net_forward_range(net, 0, last - 1, NULL));
+    if (last > 0) CR_TRY(crema_net_forward_range(net, 0, last - 1, NULL));
     CR_TRY(crema_context_finish(net->context));
     const double begin = cr_clock_seconds();
     CR_TRY(crema_net_forward_range(net, last, last, NULL));

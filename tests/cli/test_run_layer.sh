@@ -57,6 +57,10 @@ run run_layer loss.prototxt -input '6x5;6' -labels 3
 expect_line "labels" '^bottom  label +6 +min [01] max [12] '
 run run_layer relu.prototxt -input 2x4 -fill counting
 expect_line "counting" '^bottom  x +2x4 +min 0 max 7 mean 3.5 NaN 0$'
+echo 'layer { name: "dummy" type: "DummyData" top: "y" dummy_data_param { shape { dim: 2 } } }' >dummy.prototxt
+run run_layer dummy.prototxt
+expect_ok "a layer without bottoms"
+expect_line "a layer without bottoms" '^time    forward [0-9.e-]+ ms'
 layer log Log
 run run_layer log.prototxt -input 2x4 -fill counting
 expect_line "infinite values" '^top     y +2x4 +min 0 max .* infinite 1 NaN 0$'
