@@ -98,6 +98,16 @@ static crema_status read_yolo_box(const char *line, found_box *out) {
                    "height, as parts of the image; found \"%.60s\"",
                    line);
   }
+  if (number[0] < 0) {
+    return cr_fail(CREMA_E_RANGE, "a class of YOLO is 0 or more; found %.0f", number[0]);
+  }
+  for (int i = 1; i < 5; ++i) {
+    if (number[i] >= -1 && number[i] <= 2) continue;
+    return cr_fail(CREMA_E_RANGE,
+                   "the x and y of the box's centre, its width and its height are parts of the "
+                   "image, between 0 and 1; found \"%.60s\"",
+                   line);
+  }
   out->label = (int)number[0] + 1;
   out->width = out->height = 1;
   for (int i = 0; i < 2; ++i) {
@@ -109,6 +119,7 @@ static crema_status read_yolo_box(const char *line, found_box *out) {
 
 static crema_status read_lines(box_list *list, box_format format, char *at) {
   size_t number = 1;
+  list->skip_empty = format == BOX_YOLO;
   for (char *line; (line = box_next_line(&at)) != NULL; ++number) {
     found_box one = {.line = number};
     if (line[strspn(line, " \t")] == '\0') continue;

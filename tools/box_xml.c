@@ -32,6 +32,11 @@ static bool is_at(const voc_reader *r, const char *path) {
 static void XMLCALL start_element(void *user, const XML_Char *name, const XML_Char **attributes) {
   voc_reader *r = user;
   (void)attributes;
+  if (r->status != CREMA_OK) return;
+  if (r->path.size == 0 && strcmp(name, "annotation") != 0) {
+    check(r, cr_fail(CREMA_E_PARSE,
+                     "expected <annotation>, as in files of PASCAL VOC, found <%.60s>", name));
+  }
   cr_buffer_clear(&r->text);
   check(r, cr_buffer_print(&r->path, "%s%s", r->path.size == 0 ? "" : "/", name));
   if (r->status != CREMA_OK || !is_at(r, "annotation/object")) return;

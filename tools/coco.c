@@ -112,10 +112,12 @@ static crema_status read_box(void *user, json *j, const char *key) {
 }
 
 static crema_status read_member(void *user, json *j, const char *key) {
+  coco *c = user;
   if (strcmp(key, "images") == 0) return json_each(j, '[', read_image, user);
   if (strcmp(key, "image") == 0) return read_image(user, j, key);
   if (strcmp(key, "categories") == 0) return json_each(j, '[', read_category, user);
   if (strcmp(key, "annotations") == 0 || strcmp(key, "annotation") == 0) {
+    c->annotated = true;
     return json_each(j, '[', read_box, user);
   }
   return json_skip(j);
@@ -311,6 +313,10 @@ crema_status box_list_read_json(box_list *list, const cr_buffer *text) {
   coco one = {.path = list->path};
   size_t count;
   crema_status status = parse(list->path, text, &one);
+  if (status == CREMA_OK && !one.annotated) {
+    status = cr_fail(CREMA_E_PARSE, "%s: expected the member \"annotation\", as in files of COCO",
+                     list->path);
+  }
   if (status == CREMA_OK) {
     status = choose_labels(&one, list->labels);
     if (status != CREMA_OK) status = cr_fail_in(status, "%s", list->path);

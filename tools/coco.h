@@ -30,6 +30,7 @@ typedef struct coco {
   cr_buffer texts;
   cr_buffer images, categories, boxes; /* arrays of the structs above */
   cr_buffer text;                      /* scratchpad of the reader */
+  bool annotated;                      /* has the member "annotations" or "annotation" */
 } coco;
 
 /* Whether a text is an object of JSON, such as a whole data set of COCO. */

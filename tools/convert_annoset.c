@@ -115,12 +115,13 @@ out:
 /* ---- one image ------------------------------------------------------------ */
 
 /* Boxes in pixels hardly all end within the first one. */
-static void check_unit(annoset_converter *c) {
+static void check_unit(annoset_converter *c, const char *image) {
   const bool has_boxes = c->list.boxes.size > 0;
   const bool suspicious = has_boxes && !c->list.pixels && !c->has_boxes;
   c->has_boxes = c->has_boxes || has_boxes;
   if (!suspicious || c->options->normalised_boxes || c->format == BOX_YOLO) return;
-  cr_log_warning("%s: all boxes lie between 0 and 1, but should be in pixels", c->list.path);
+  cr_log_warning("%s: all boxes of the image '%s' lie between 0 and 1, but should be in pixels",
+                 c->list.path, image);
 }
 
 static crema_status read_boxes(annoset_converter *c, const annoset_entry *entry) {
@@ -143,7 +144,7 @@ static crema_status convert_one(annoset_converter *c, size_t number, const annos
   Caffe__Datum datum = CAFFE__DATUM__INIT;
   CR_TRY(image_record_make(&c->recorder, entry->image, &image, &values));
   CR_TRY(read_boxes(c, entry));
-  check_unit(c);
+  check_unit(c, entry->image);
   datum.has_channels = datum.has_height = datum.has_width = datum.has_encoded = true;
   datum.channels = values->channels;
   datum.height = values->height;

@@ -138,6 +138,7 @@ while IFS='|' read -r edit text; do
   mv one/a.xml.good one/a.xml
 done <<'LINES'
 s/>dog</>dogs</|has no class "dogs"; did you mean "dog"?
+s/annotation>/html>/g|expected <annotation>, as in files of PASCAL VOC, found <html>
 s/<ymin>8/<yyy>8/|mismatched tag
 s/<ymin>8</<ymin>eight</|annotation/object/bndbox/ymin: expected a number, found "eight"
 /^<object><name>dog/s/<ymin>.*<xmin>/<xmin>/|the object's box has no ymin
@@ -212,6 +213,10 @@ echo '{"image": {"id": 1, "width": 64, "height": 32}, "annotation": [' \
 echo "a.png a.json" >one/list.txt
 run convert_annoset -label_type json one one/list.txt rows_lmdb
 expect_rows "COCO, one image" "0 2 0 0.25 0.5 0.5 0.75 0" "0 1 0 0 0 1 0.5 0"
+sed -i.good 's/"annotation"/"labels"/' one/a.json
+run convert_annoset -label_type json one one/list.txt bad_lmdb
+expect_error "no annotation" "one/list.txt:1" "one/a.json: expected the member \"annotation\""
+mv one/a.json.good one/a.json
 sed -i 's/"1"/"cat"/; s/: 2}/: "dog"}/' one/a.json
 run convert_annoset -label_type json one one/list.txt bad_lmdb
 expect_error "names without a map" "one/a.json:1" "without a label map" "one/list.txt:1"
@@ -225,10 +230,26 @@ printf '0 0.5 0.25 0.5 0.5\n1 0.25 0.875 0.5 0.25\n' >one/a.txt
 rm -r rows_lmdb
 run convert_annoset -label_type yolo one one/list.txt rows_lmdb
 expect_rows "YOLO" "0 1 0 0.25 0 0.75 0.5 0" "0 2 0 0 0.75 0.5 1 0"
+while IFS='|' read -r line text; do
+  printf '0 0.5 0.25 0.5 0.5\n%s\n' "$line" >one/two.txt
+  echo "a.png two.txt" >two_list.txt
+  run convert_annoset -label_type yolo one two_list.txt bad_lmdb
+  expect_error "YOLO: $line" "one/two.txt:2" "two_list.txt:1" "$text"
+done <<'LINES'
+-1 0.5 0.5 0.2 0.2|a class of YOLO is 0 or more; found -1
+0 16 8 4 4|are parts of the image, between 0 and 1
+0 0.5 nan 0.2 0.2|are parts of the image, between 0 and 1
+0 0.5 0.5 0.2|expected a class from 0 on
+LINES
+printf '0 0.5 0.25 0.5 0.5\n1 0.5 0.5 0 0.2\n' >one/two.txt
+rm -r rows_lmdb
+run convert_annoset -label_type yolo one two_list.txt rows_lmdb
+expect_line "YOLO: a box without area" '^W.*one/two.txt:2: the box has no area; skipped'
+expect_rows "YOLO: a box without area" "0 1 0 0.25 0 0.75 0.5 0"
 refuse "YOLO's files as text" "one/a.txt:1" "-label_type yolo"
 printf '1 0.25 0 0.75 0.5\n' >one/a.txt
 refuse "parts of the image" "one/list.txt: the boxes of all images lie between 0 and 1" "-normalised_boxes"
-expect_line "parts of the image" '^W.*one/a.txt: all boxes lie between 0 and 1'
+expect_line "parts of the image" '^W.*one/a.txt: all boxes of the image .a.png. lie between 0 and 1'
 rm -r rows_lmdb
 run convert_annoset -normalised_boxes one one/list.txt rows_lmdb
 expect_rows "parts" "0 1 0 0.25 0 0.75 0.5 0"
