@@ -1,4 +1,5 @@
 /* crema classify: image files in, the likeliest classes with their names out. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include "core/buffer.h"
 #include "core/fail.h"
 #include "core/file.h"
+#include "core/log.h"
 #include "crema/preprocessing.h"
 #include "device_flag.h"
 #include "image_flags.h"
@@ -171,8 +173,15 @@ static crema_status classify(const classifier *c, const char *path) {
   CR_TRY(crema_net_forward(c->net, NULL));
   crema_blob *output = crema_net_output(c->net, 0);
   CR_TRY(crema_blob_cpu_data(output, &score));
+  const size_t classes = (size_t)crema_blob_count(output);
+  size_t at = 0;
+  while (at < classes && !isnan(score[at])) ++at;
+  if (at < classes) {
+    cr_log_warning("%s: the score of class %zu is NaN; is there a NaN in the weights or the mean?",
+                   path, at);
+  }
   printf("---------- Prediction for %s ----------\n", path);
-  return print_best(c, score, (size_t)crema_blob_count(output));
+  return print_best(c, score, classes);
 }
 
 static void free_classifier(classifier *c) {

@@ -86,6 +86,7 @@ values = [float(i % 50 + 80 + 10 * (i // 900)) for i in range(3 * 900)]
 data = struct.pack("<%df" % len(values), *values)
 head = bytes([8, 1, 16, 3, 24, 30, 32, 30, 42]) + bytes([len(data) & 127 | 128, len(data) >> 7])
 open("mean.binaryproto", "wb").write(head + data)
+open("nan.binaryproto", "wb").write(head + struct.pack("<f", float("nan")) * len(values))
 open("colour", "w").write(",".join(repr(sum(values[c * 900:c * 900 + 900]) / 900) for c in range(3)))
 EOF
 classify plain -mean_value "$(cat colour)"
@@ -94,6 +95,10 @@ classify plain -mean_file mean.binaryproto
 same "the mean colour"
 classify plain -mean_file mean.binaryproto -resize 30
 cmp -s scores kept && fail "a mean file of the size before the crop is a mean image"
+
+run classify -model plain/deploy.prototxt -weights w_iter_1.caffemodel -mean_file nan.binaryproto "$image"
+expect_ok "a mean of NaN"
+expect_line "a mean of NaN" '^W.*the score of class 0 is NaN; is there a NaN in the weights or the mean'
 
 # A fault of the files beside a net is an error that names the file, not other scores.
 make_deploy bad 'transform_param { mean_file: "none.binaryproto" }' ""
