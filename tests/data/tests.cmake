@@ -1,5 +1,5 @@
 # What several tests of the data room share, and tests of the tools.
-foreach(name augment_layers db epoch pipeline shared_layers db_leveldb image_data_layer window_data_layer annotated_data_layer hdf5_layers image image_blob reader datum_source data_layer)
+foreach(name augment_layers db epoch mat_write pipeline shared_layers db_leveldb image_data_layer window_data_layer annotated_data_layer hdf5_layers image image_blob reader datum_source data_layer)
   target_sources(test_data_${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/data/fixture.c)
 endforeach()
 foreach(name box_data roi_data image_seg_data video_data video_clips input_group data_sharing data_cache data_device batch_loader_device db_faults lists short_batches)

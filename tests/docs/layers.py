@@ -20,7 +20,7 @@ import layer_catalogue  # noqa: E402
 PARTS = ["**Formula.** ", "**Shapes.** ", "**Dialects.** ", "**Compared with Caffe.** ", "## Example"]
 TYPES = ["DOUBLE", "FLOAT", "FLOAT16"]
 PAIRS = [(forward, backward) for forward in TYPES for backward in TYPES] + [("BFLOAT16", "BFLOAT16")]
-FILES = ["AnnotatedData", "BoxData", "CPMData", "Data", "HDF5Data", "HDF5Output", "ImageData", "ImageSegData", "VideoClips",
+FILES = ["AnnotatedData", "BoxData", "CPMData", "Data", "HDF5Data", "HDF5Output", "ImageData", "ImageSegData", "MatWrite", "VideoClips",
          "VideoData", "WindowData"]
 CAT = ROOT / "examples/images/cat.jpg"
 

@@ -25,7 +25,7 @@ OTHER_GRADIENT = {"CenterLoss", "GradientScaler", "MarginInnerProduct"}
 # Its passes draw new values each time.
 RANDOM = {"Noise"}
 # Two nets would write one file.
-ONE_WRITER = {"HDF5Output"}
+ONE_WRITER = {"HDF5Output", "MatWrite"}
 
 
 def crema(folder, *arguments):
