@@ -20,8 +20,8 @@ OTHER_VALUES = {"BoxAnnotatorOHEM", "DeformablePSROIPooling", "DetectionEvaluate
                 "MultiBoxLoss", "ProposalTarget", "PSROIPooling", "RegionLoss", "SegAccuracy", "Yolov3"}
 # Its bottom holds probabilities.
 POSITIVE = {"MultinomialLogisticLoss"}
-# Their gradients differ on purpose: of centres, of reversed gradients, and of scores with a margin.
-OTHER_GRADIENT = {"CenterLoss", "GradientScaler", "MarginInnerProduct"}
+# Their gradients differ on purpose: of centres, of reversed gradients, of normalized maps, and of scores with a margin.
+OTHER_GRADIENT = {"CenterLoss", "GradientScaler", "KLDivLoss", "MarginInnerProduct"}
 # Its passes draw new values each time.
 RANDOM = {"Noise"}
 # Two nets would write one file.

@@ -8,7 +8,19 @@ from torch_cases import pattern, write_cases
 
 LABELS = torch.tensor([2, 0, 1, 2, 1, 0]).double()
 MAP = (torch.arange(8) * 5 % 3).reshape(2, 2, 2).double()
+SAME_SIGNS = pattern((2, 6), 0) * (2 + torch.arange(12).reshape(2, 6) % 3) / 2
 WEIGHTS = (torch.arange(8) % 3 / 2).reshape(2, 2, 2).double()
+
+
+def kl_div(x, target):
+    """The gradient is the fork's, which is not the derivative: a second sum, 0, brings it."""
+    e = 1e-6
+    total = x.detach().flatten(1).abs().sum(1, keepdim=True)
+    values = x.detach().flatten(1)
+    p = target.flatten(1) / (target.flatten(1).abs().sum(1, keepdim=True) + e)
+    loss = (p * torch.log(p / (values / (total + e) + e) + e)).sum() / len(x)
+    slope = -p * (total - values) / (total * values + e) / len(x)
+    return loss + ((x.flatten(1) - values) * slope).sum()
 
 
 def center(x, label, centres):
@@ -216,6 +228,7 @@ CASES = [
      [], sigmoid_focal(0.25, 2)),
     ("FocalLoss", "focal_loss_param { type: LINEAR alpha: 0.6 gama: 2.5 } loss_param { normalization: VALID ignore_label: 2 }",
      [(2, 2, 2), MAP], [], sigmoid_focal(0.6, 2.5, 1, 2)),
+    ("KLDivLoss", "", [(2, 6), SAME_SIGNS], [], kl_div),
     ("LabelsequenceAccuracy", "", [LONG.reshape(3, 6, 4), BEST], [], hits),
     *[("MarginInnerProduct", f"margin_inner_product_param {{ num_output: 4 type: {name} base: 10 gamma: 0.5 power: 2 }}",
        [(6, 3), LABELS], [(4, 3)], angle(m, 2)) for m, name in [(2, "DOUBLE"), (3, "TRIPLE"), (4, "QUADRUPLE")]],
