@@ -1,12 +1,12 @@
 /* MatWrite: writes each bottom to a file of MATLAB, as DeepLab's test nets do.
  *
- * Formula: none: every `period`-th forward pass writes bottom i to the file
- * PREFIX NAME "_blob_" i ".mat", where NAME is line k of `source` for pass k, without its last
- * `strip` letters, or "iter_" k if there is no `source`. Passes count from 0.
+ * Formula: none: every `period`-th forward pass writes bottom i to the file PREFIX NAME "_blob_" i
+ * ".mat". NAME is line k of `source` for pass k, without its last `strip` letters. If there is no
+ * `source`, it is "iter_" k. Passes count from 0.
  * Shapes: any number of bottoms -> no top. The array "data" has the axes of the bottom in reverse
- * order, so MATLAB's data(w, h, c, n) is the value of image n, channel c, row h and column w; a
- * bottom of fewer than 4 axes gets axes of extent 1 at its end. Doubles and integers are written as
- * double, all else as single.
+ * order: MATLAB's data(w, h, c, n) is row h and column w of channel c of image n. A bottom of fewer
+ * than 4 axes gets axes of extent 1 at its end. Doubles and integers are written as double, all else
+ * as single.
  * Fields: mat_write_param.
  * Caffe: has no such layer; DeepLab's Caffe has it. There only the first word of a line counts, as
  * here; lines without a word are skipped here.
