@@ -1,5 +1,5 @@
-/* Layers over three spatial axes of C3D (facebookarchive/C3D) and video-caffe (chuckcho), which
- * have their own types and fields. */
+/* Layers over three spatial axes of C3D (facebookarchive/C3D), video-caffe (chuckcho) and Pseudo-3D
+ * networks (ZhaofanQiu), which have their own types and fields. */
 #include <string.h>
 
 #include "core/fail.h"
@@ -19,14 +19,15 @@ static const volume_kind kinds[] = {
     {"NdPooling", "Pooling", "pooling_param", NULL},
 };
 
-/* An extent of a window in C3D, where one value is for height and width, and in video-caffe. */
+/* An extent of a window in C3D, where one value is for height and width, its depth's name in the
+ * Pooling3D of Pseudo-3D networks, and the extent in video-caffe. */
 static const struct {
-  const char *plane, *depth, *shape;
+  const char *plane, *depth, *length, *shape;
   uint32_t fallback; /* 0: the field has no default, or 0 */
 } extents[] = {
-    {"kernel_size", "kernel_depth", "kernel_shape", 0},
-    {"stride", "temporal_stride", "stride_shape", 1},
-    {"pad", "temporal_pad", "pad_shape", 0},
+    {"kernel_size", "kernel_depth", "kernel_l", "kernel_shape", 0},
+    {"stride", "temporal_stride", "stride_l", "stride_shape", 1},
+    {"pad", "temporal_pad", "pad_l", "pad_shape", 0},
 };
 
 enum { KINDS = sizeof kinds / sizeof kinds[0], EXTENTS = sizeof extents / sizeof extents[0] };
@@ -59,9 +60,26 @@ static ProtobufCMessage *window_of(const Caffe__LayerParameter *layer) {
   return layer->pooling_param != NULL ? &layer->pooling_param->base : NULL;
 }
 
+static bool has_length(const Caffe__PoolingParameter *param) {
+  return param != NULL && (param->has_kernel_l || param->has_stride_l || param->has_pad_l);
+}
+
+/* Pseudo-3D networks: the lengths become depths. */
+static crema_status rename_lengths(ProtobufCMessage *param) {
+  for (int i = 0; i < EXTENTS; ++i) {
+    if (given(param, extents[i].length) == 0) continue;
+    if (given(param, extents[i].depth) > 0) {
+      return cr_upgrade_twice(extents[i].length, extents[i].depth);
+    }
+    CR_TRY(cr_message_move(param, extents[i].length, param, extents[i].depth));
+  }
+  return CREMA_OK;
+}
+
 bool cr_upgrade_volumes_needed(const Caffe__LayerParameter *layer) {
   const ProtobufCMessage *param = window_of(layer);
-  return kind_of(layer) != NULL || (param != NULL && (has_depth(param) || has_shape(param)));
+  return kind_of(layer) != NULL || has_length(layer->pooling_param) ||
+         (param != NULL && (has_depth(param) || has_shape(param)));
 }
 
 /* The repeated field of an extent: for Pooling, "<name>_3d". */
@@ -141,6 +159,7 @@ static crema_status upgrade_layer(Caffe__LayerParameter *layer) {
     CR_TRY(cr_message_move(&layer->base, kind->moved, &layer->base, kind->param));
   }
   ProtobufCMessage *param = window_of(layer);
+  if (has_length(layer->pooling_param)) CR_TRY(rename_lengths(&layer->pooling_param->base));
   if (param != NULL) CR_TRY(upgrade_window(param, kind != NULL && kind->moved != NULL));
   if (layer->convolution_param != NULL) cr_message_clear(param, "filter_group");
   return kind == NULL ? CREMA_OK : cr_upgrade_set_type(layer, kind->becomes);

@@ -338,6 +338,19 @@ TEST(volumes_of_c3d) {
       "    kernel_size_3d: 2\n    stride_3d: 2\n    stride_3d: 1\n    stride_3d: 1\n"
       "  }\n}\n",
       true);
+  net_becomes(
+      "layer { type: 'Pooling3D' pooling3d_param { kernel_size: 3 stride: 2 kernel_l: 2 "
+      "stride_l: 4 pad_l: 1 } }",
+      "layer {\n  type: \"Pooling\"\n  pooling_param {\n    pad_3d: 1\n    pad_3d: 0\n"
+      "    pad_3d: 0\n    kernel_size_3d: 2\n    kernel_size_3d: 3\n    kernel_size_3d: 3\n"
+      "    stride_3d: 4\n    stride_3d: 2\n    stride_3d: 2\n  }\n}\n",
+      true);
+  net_fails("layer { name: 'p' type: 'Pooling3D' pooling3d_param { kernel_l: 2 kernel_depth: 2 } }",
+            CREMA_E_PARSE,
+            "layer 'p' (Pooling3D): both \"kernel_l\" and \"kernel_depth\" are given; use "
+            "\"kernel_depth\"");
+  net_fails("layer { name: 'p' type: 'Pooling3D' pooling3d_param { kernel_size: 2 pad_l: 1 } }",
+            CREMA_E_ARGUMENT, "layer 'p' (Pooling3D): kernel_depth is required");
   net_fails("layer { name: 'c' type: 'Convolution3D' convolution3d_param { kernel_size: 3 } }",
             CREMA_E_ARGUMENT, "layer 'c' (Convolution3D): kernel_depth is required");
   net_fails("layer { name: 'p' type: 'Pooling3D' pooling_param {} pooling3d_param {} }",
