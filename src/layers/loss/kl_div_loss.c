@@ -6,7 +6,7 @@
  * -p (S - x) / (S x + e) / N, with S the sum of |x|.
  * Shapes: x (N, ...), t (as x) -> loss (a scalar).
  * Fields: none.
- * Caffe: has no such layer. Formula and gradient are those of the fork of DRFN. That gradient is
+ * Caffe: has no such layer. Formula and gradient come from the fork of DRFN. That gradient is
  * not the derivative: each value's share in the sums of the other values is missing, as there. The
  * fork takes maps of one channel only; here a sample may have any axes.
  * Example, x 2 1 4 4, t 2 1 4 4:
@@ -102,7 +102,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   return cr_loss_run_scale(&s->scale, context, factor, s->a, dx);
 }
 
-/* Backward keeps what it needs of the target. */
+/* Forward normalizes the target for the backward pass, which never reads bottom 1. */
 static bool uses_bottom(const cr_layer *layer, int bottom) {
   (void)layer;
   return bottom == 0;
