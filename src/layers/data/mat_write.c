@@ -6,10 +6,12 @@
  * Shapes: any number of bottoms -> no top. The array "data" has the axes of the bottom in reverse
  * order: MATLAB's data(w, h, c, n) is row h and column w of channel c of image n. A bottom of fewer
  * than 4 axes gets axes of extent 1 at its end. Doubles and integers are written as double, all
- * else as single. Fields: mat_write_param. Caffe: has no such layer; DeepLab's Caffe has it. There
- * only the first word of a line counts, as here; lines without a word are skipped here. Example, x
- * 2 3 4 4: layer { name: "out" type: "MatWrite" bottom: "x" mat_write_param { prefix: "features_" }
- * }
+ * else as single.
+ * Fields: mat_write_param.
+ * Caffe: has no such layer; DeepLab's Caffe has it. There only the first word of a line counts, as
+ * here; lines without a word are skipped here.
+ * Example, x 2 3 4 4:
+ *   layer { name: "out" type: "MatWrite" bottom: "x" mat_write_param { prefix: "features_" } }
  *
  * A file is level 5 of the format, not compressed, in the byte order of the machine. It is replaced
  * as a whole. Solvers that share the layer number their passes together. */
