@@ -1,4 +1,5 @@
 /* Layers of forks: values by their definition where no other implementation computes them. */
+#include "comma_locale.h"
 #include "folder.h"
 #include "layers/layer_rig.h"
 
@@ -185,6 +186,16 @@ TEST(weights_of_classes_are_in_a_file) {
   assert_error_has("'half 1' does not begin with a number");
   (void)loss_by_file("", &code);
   assert_int_equal(code, CREMA_E_SHAPE);
+}
+
+/* Weights have a point, whatever the program's locale. */
+TEST(weights_of_classes_do_not_depend_on_the_locale) {
+  crema_status code;
+  if (!comma_locale_begin()) skip();
+  const double loss = loss_by_file("3\n0.5, 1e0\n", &code);
+  setlocale(LC_ALL, "C");
+  assert_int_equal(code, CREMA_OK);
+  assert_true(fabs(loss - (3 * log(3) + 0.5 * log(2)) / 2) < 1e-12);
 }
 
 int main(void) {

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 
 #include "core/buffer.h"
+#include "core/c_locale.h"
 #include "core/fail.h"
 #include "core/file.h"
 #include "layers/common/layer_host.h"
@@ -117,6 +118,16 @@ done:
   return cr_layer_in(layer, status);
 }
 
+/* With the C locale. */
+static crema_status read_texts(cr_layer *layer, const Caffe__WeightedSoftmaxParameter *param) {
+  cr_c_locale locale;
+  CR_TRY(cr_c_locale_begin(&locale));
+  const crema_status status =
+      param->source != NULL ? read_file(layer, param->source) : read_positions(layer, param);
+  cr_c_locale_end(&locale);
+  return status;
+}
+
 static crema_status read_table(cr_layer *layer, const Caffe__WeightedSoftmaxParameter *param) {
   weighted_state *s = layer->state;
   const bool listed = param->positions != NULL || param->weights != NULL;
@@ -132,8 +143,7 @@ static crema_status read_table(cr_layer *layer, const Caffe__WeightedSoftmaxPara
                          "bottom, not from two of them");
   }
   s->complete = !listed;
-  if (listed) return read_positions(layer, param);
-  if (param->source != NULL) return read_file(layer, param->source);
+  if (param->n_class_weight == 0) return read_texts(layer, param);
   for (size_t i = 0; i < param->n_class_weight; ++i) {
     CR_TRY(add_weight(s, (double)param->class_weight[i]));
   }
