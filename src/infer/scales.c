@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/buffer.h"
+#include "core/c_locale.h"
 #include "core/fail.h"
 #include "core/file.h"
 
@@ -38,18 +39,27 @@ static crema_status read_line(char *text, const char *path, size_t number, cr_sc
   return read_values(rest, path, number, line);
 }
 
+/* With the C locale. */
+static crema_status read_lines(char *text, const char *path, cr_scales *out) {
+  size_t number = 1;
+  for (char *line = text; line != NULL && *line != '\0'; ++number) {
+    char *next = strchr(line, '\n');
+    if (next != NULL) *next++ = '\0';
+    CR_TRY(read_line(line, path, number, out));
+    line = next;
+  }
+  return CREMA_OK;
+}
+
 crema_status cr_scales_read(const char *path, cr_scales *out) {
   cr_buffer text = {0};
+  cr_c_locale locale;
   crema_status status = CREMA_OK;
   CR_TRY_GOTO(cr_file_read(path, &text), out);
   CR_TRY_GOTO(cr_buffer_make_text(&text, path), out);
-  size_t number = 1;
-  for (char *line = text.data; line != NULL && *line != '\0'; ++number) {
-    char *next = strchr(line, '\n');
-    if (next != NULL) *next++ = '\0';
-    CR_TRY_GOTO(read_line(line, path, number, out), out);
-    line = next;
-  }
+  CR_TRY_GOTO(cr_c_locale_begin(&locale), out);
+  status = read_lines(text.data, path, out);
+  cr_c_locale_end(&locale);
 out:
   cr_buffer_free(&text);
   return status;

@@ -1,6 +1,7 @@
 /* Compiled models in BFLOAT16 and in integers of 8 bits against the net in FLOAT, and the tables of
  * scales. */
 #include "check.h"
+#include "comma_locale.h"
 #include "infer/calibrate.h"
 #include "infer/scales.h"
 #include "model_case.h"
@@ -434,6 +435,19 @@ TEST(a_table_may_name_some_layers) {
   assert_true(run(&c, CREMA_PRECISION_INT8, &told) < 1e-5);
   free(told);
   case_close(&c);
+}
+
+/* Scales have a point, whatever the program's locale. */
+TEST(tables_do_not_depend_on_the_locale) {
+  cr_scales scales = {0};
+  if (!comma_locale_begin()) skip();
+  write_text("table", "a 0.75\n");
+  const crema_status status = cr_scales_read(path_of("table"), &scales);
+  setlocale(LC_ALL, "C");
+  ok(status);
+  assert_true(cr_scales_find(&scales, "a", "")->value[0] == 0.75f);
+  cr_scales_free(&scales);
+  unlink(path_of("table"));
 }
 
 static void refuse_table(const precision_case *c, const char *table, crema_status code,
