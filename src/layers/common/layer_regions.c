@@ -85,6 +85,16 @@ static crema_status find_extents(cr_layer *layer, cr_layer_regions *s, int axis)
   return CREMA_OK;
 }
 
+/* The numbers of positions are floats. */
+static crema_status check_plane(const cr_layer *layer, const crema_shape *bottom) {
+  enum { MOST = 1 << 24 };
+  const int64_t plane = bottom->dim[2] * bottom->dim[3];
+  if (plane <= MOST) return CREMA_OK;
+  return cr_layer_fail(layer, CREMA_E_RANGE,
+                       "a map of %" PRId64 " positions has more than %d, the most with regions",
+                       plane, MOST);
+}
+
 crema_status cr_layer_regions_setup(cr_layer *layer, cr_layer_regions *s,
                                     const crema_shape *bottom) {
   const Caffe__LocalConvParameter *p = layer->param->local_conv_param;
@@ -97,6 +107,7 @@ crema_status cr_layer_regions_setup(cr_layer *layer, cr_layer_regions *s,
                          s->group, crema_shape_text(bottom, text, sizeof text));
   }
   s->from = *bottom;
+  CR_TRY(check_plane(layer, bottom));
   for (int i = 0; i < 2; ++i) CR_TRY(find_extents(layer, s, i));
   const int64_t regions = s->number[0] * s->number[1];
   crema_shape weights = cr_shape_4(regions, s->outputs, s->window.kernel[0], s->window.kernel[1]);
