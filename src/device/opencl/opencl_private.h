@@ -159,9 +159,9 @@ size_t cr_opencl_argument_bytes(int function);
 bool cr_opencl_by_value(const cr_opencl_device *device, int function);
 /* Fills `offset` with the places of the pointers in the function's argument block; their number. */
 int cr_opencl_pointers(int function, size_t offset[CR_OPENCL_POINTERS]);
-/* The source of a device function's kernel and, for thread blocks, of a second one for one lane. Their arguments
- * are the block, the number of elements or segments, and the buffer of each pointer. The caller
- * frees *out. */
+/* The source of a device function's kernel and, for thread blocks, of a second one for one lane.
+ * Their arguments are the block, the number of elements or segments, and the buffer of each
+ * pointer. The caller frees *out. */
 crema_status cr_opencl_wrapper(const cr_opencl_device *device, int function,
                                char **out) CREMA_MUST_USE;
 
