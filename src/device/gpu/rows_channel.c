@@ -150,11 +150,13 @@ static cr_bn_args bn_args(const cr_call *call) {
                       .global = call->desc->u.bn.global};
 }
 
-/* Sums parts of the channels, then computes each channel's numbers from them. */
+/* Sums parts of the channels, then computes each channel's numbers from them, unless the first
+ * launch has done so. */
 static crema_status bn_sums(const cr_call *call, const cr_bn_args *args, cr_device_function parts,
                             cr_device_function numbers) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
   CR_TRY(cr_gpu_blocks_in(call, parts, args, args->parts * s.channels, cr_gpu_part_length(s)));
+  if (args->parts == 1) return CREMA_OK;
   return cr_gpu_each_in(call, numbers, args, s.channels);
 }
 

@@ -120,6 +120,13 @@ CR_HD cr_channel_part cr_channel_part_of(const cr_channel_planes *planes, int64_
   return part;
 }
 
+/* The sum is rounded before it is added, like the value that it is added to, so that opposite
+ * values cancel. */
+CR_HD void cr_channel_give(cr_hd_values to, int64_t c, bool add, double sum) {
+  cr_put(to, c, add ? cr_get(to, c) + (float)sum : (float)sum);
+}
+
+/* A channel of one part needs no second launch. */
 CR_HD void cr_channel_parts_device(const void *args, int64_t segment,
                                    cr_thread_block thread_block) {
   const cr_channel_sum_args *a = (const cr_channel_sum_args *)args;
@@ -130,20 +137,21 @@ CR_HD void cr_channel_parts_device(const void *args, int64_t segment,
     sum += cr_channel_value(a, cr_channel_place(&a->planes, part.channel, k));
   }
   sum = cr_thread_block_sum(thread_block, sum);
-  if (thread_block.lane == 0) a->part[segment] = sum;
+  if (thread_block.lane != 0) return;
+  if (a->parts == 1) cr_channel_give(a->out, part.channel, a->add, sum);
+  else a->part[segment] = sum;
 }
 
-/* The sum is rounded before it is added, like the value that it is added to, so that opposite
- * values cancel. */
 CR_HD void cr_channel_total_device(const void *args, int64_t c) {
   const cr_channel_sum_args *a = (const cr_channel_sum_args *)args;
   double sum = 0;
   for (int64_t k = 0; k < a->parts; ++k) sum += a->part[k * a->planes.channels.by + c];
-  cr_put(a->out, c, a->add ? cr_get(a->out, c) + (float)sum : (float)sum);
+  cr_channel_give(a->out, c, a->add, sum);
 }
 
 /* Batch normalisation (Ioffe and Szegedy, 2015): y = (x - m) / sqrt(v + eps) * gain + shift. The
- * sums are made in f64, in two launches; the work on each element in f32. */
+ * sums are made in f64, in two launches if a channel has several parts; the work on each element in
+ * f32. */
 typedef struct cr_bn_args {
   cr_hd_values x, dy, out;
   const float *mean, *variance;       /* that are given */
@@ -189,26 +197,6 @@ CR_HD void cr_bn_means(const cr_bn_args *a, int64_t c, double *first, double *se
   }
 }
 
-CR_HD void cr_bn_statistics_parts_device(const void *args, int64_t segment,
-                                         cr_thread_block thread_block) {
-  const cr_bn_args *a = (const cr_bn_args *)args;
-  const cr_channel_part part = cr_channel_part_of(&a->planes, a->parts, segment);
-  if (part.begin == part.end) {
-    cr_bn_keep(a, segment, thread_block, 0, 0);
-    return;
-  }
-  const double origin = (double)cr_bn_origin(a, part.channel);
-  double sum = 0, square = 0;
-  CR_UNROLL
-  for (int64_t k = part.begin + thread_block.lane; k < part.end; k += thread_block.lanes) {
-    const int64_t at = cr_channel_place(&a->planes, part.channel, k);
-    const double d = (double)cr_get(a->x, at) - origin;
-    sum += d;
-    square += d * d;
-  }
-  cr_bn_keep(a, segment, thread_block, sum, square);
-}
-
 CR_HD float cr_bn_scale_of(const cr_bn_args *a, int64_t c, double variance) {
   const double gain = a->gain.at != NULL ? (double)cr_get(a->gain, c) : 1;
   return (float)(gain / sqrt(variance + (double)a->eps));
@@ -227,6 +215,29 @@ CR_HD void cr_bn_statistics_device(const void *args, int64_t c) {
   a->scale[c] = cr_bn_scale_of(a, c, variance);
 }
 
+/* A channel of one part needs no second launch. */
+CR_HD void cr_bn_statistics_parts_device(const void *args, int64_t segment,
+                                         cr_thread_block thread_block) {
+  const cr_bn_args *a = (const cr_bn_args *)args;
+  const cr_channel_part part = cr_channel_part_of(&a->planes, a->parts, segment);
+  if (part.begin == part.end) {
+    cr_bn_keep(a, segment, thread_block, 0, 0);
+    if (a->parts == 1 && thread_block.lane == 0) cr_bn_statistics_device(args, part.channel);
+    return;
+  }
+  const double origin = (double)cr_bn_origin(a, part.channel);
+  double sum = 0, square = 0;
+  CR_UNROLL
+  for (int64_t k = part.begin + thread_block.lane; k < part.end; k += thread_block.lanes) {
+    const int64_t at = cr_channel_place(&a->planes, part.channel, k);
+    const double d = (double)cr_get(a->x, at) - origin;
+    sum += d;
+    square += d * d;
+  }
+  cr_bn_keep(a, segment, thread_block, sum, square);
+  if (a->parts == 1 && thread_block.lane == 0) cr_bn_statistics_device(args, part.channel);
+}
+
 /* The scale of channel c for given statistics. */
 CR_HD void cr_bn_scales_device(const void *args, int64_t c) {
   const cr_bn_args *a = (const cr_bn_args *)args;
@@ -238,6 +249,23 @@ CR_HD float cr_bn_normalise_device(const void *args, int64_t i) {
   const int64_t c = cr_channel_of(&a->planes, i);
   const float y = (cr_get(a->x, i) - a->mean[c]) * a->scale[c];
   return a->shift.at != NULL ? y + cr_get(a->shift, c) : y;
+}
+
+CR_HD void cr_bn_gradient_sums_device(const void *args, int64_t c) {
+  const cr_bn_args *a = (const cr_bn_args *)args;
+  const double count = (double)(a->planes.outer * a->planes.inner.by);
+  const double square = (double)a->variance[c] + (double)a->eps;
+  double flat, product;
+  cr_bn_means(a, c, &flat, &product);
+  a->flat[c] = (float)flat;
+  a->slope[c] = (float)(product / square);
+  a->scale[c] = cr_bn_scale_of(a, c, (double)a->variance[c]);
+  if (a->diff_gain.at != NULL) {
+    cr_channel_give(a->diff_gain, c, a->add_to_gain, product * count / sqrt(square));
+  }
+  if (a->diff_shift.at != NULL) {
+    cr_channel_give(a->diff_shift, c, a->add_to_shift, flat * count);
+  }
 }
 
 CR_HD void cr_bn_gradient_parts_device(const void *args, int64_t segment,
@@ -254,24 +282,7 @@ CR_HD void cr_bn_gradient_parts_device(const void *args, int64_t segment,
     product += dy * ((double)cr_get(a->x, at) - mean);
   }
   cr_bn_keep(a, segment, thread_block, sum, product);
-}
-
-/* to[c] = or += the sum, which is rounded first (see cr_channel_total_device). */
-CR_HD void cr_bn_give(cr_hd_values to, int64_t c, bool add, double sum) {
-  if (to.at != NULL) cr_put(to, c, add ? cr_get(to, c) + (float)sum : (float)sum);
-}
-
-CR_HD void cr_bn_gradient_sums_device(const void *args, int64_t c) {
-  const cr_bn_args *a = (const cr_bn_args *)args;
-  const double count = (double)(a->planes.outer * a->planes.inner.by);
-  const double square = (double)a->variance[c] + (double)a->eps;
-  double flat, product;
-  cr_bn_means(a, c, &flat, &product);
-  a->flat[c] = (float)flat;
-  a->slope[c] = (float)(product / square);
-  a->scale[c] = cr_bn_scale_of(a, c, (double)a->variance[c]);
-  cr_bn_give(a->diff_gain, c, a->add_to_gain, product * count / sqrt(square));
-  cr_bn_give(a->diff_shift, c, a->add_to_shift, flat * count);
+  if (a->parts == 1 && thread_block.lane == 0) cr_bn_gradient_sums_device(args, part.channel);
 }
 
 /* (dy - mean(dy) - z mean(dy z)) * gain / sqrt(v + eps), z = (x - m) / sqrt(v + eps). */
