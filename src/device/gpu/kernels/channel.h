@@ -156,6 +156,7 @@ typedef struct cr_bn_args {
   cr_hd_values x, dy, out;
   const float *mean, *variance;       /* that are given */
   float *new_mean, *new_variance;     /* that are computed */
+  float *means, *variances, *weight;  /* moving sums; absent: not kept */
   cr_hd_values gain, shift;           /* (C) each; absent: 1 and 0 */
   cr_hd_values diff_gain, diff_shift; /* (C) each; may be absent */
   bool add_to_gain, add_to_shift;     /* their values */
@@ -165,7 +166,9 @@ typedef struct cr_bn_args {
   int64_t parts; /* of each channel's sums */
   cr_channel_planes planes;
   float eps;
-  bool global; /* the statistics are constants */
+  float fraction; /* of the moving sums that stays */
+  float unbiased; /* m / (m - 1) for m values of a channel */
+  bool global;    /* the statistics are constants */
 } cr_bn_args;
 
 /* The origin of a channel's values, so that a large mean takes no digits from the variance. */
@@ -202,6 +205,13 @@ CR_HD float cr_bn_scale_of(const cr_bn_args *a, int64_t c, double variance) {
   return (float)(gain / sqrt(variance + (double)a->eps));
 }
 
+/* Adds the statistics of channel c, once they are written, to the moving sums. */
+CR_HD void cr_bn_add_statistics(const cr_bn_args *a, int64_t c) {
+  a->means[c] = a->new_mean[c] + a->fraction * a->means[c];
+  a->variances[c] = a->unbiased * a->new_variance[c] + a->fraction * a->variances[c];
+  if (c == 0) a->weight[0] = 1 + a->fraction * a->weight[0];
+}
+
 /* Mean and biased variance of channel c. */
 CR_HD void cr_bn_statistics_device(const void *args, int64_t c) {
   const cr_bn_args *a = (const cr_bn_args *)args;
@@ -213,6 +223,7 @@ CR_HD void cr_bn_statistics_device(const void *args, int64_t c) {
   a->new_mean[c] = (float)mean;
   a->new_variance[c] = (float)variance;
   a->scale[c] = cr_bn_scale_of(a, c, variance);
+  if (a->weight != NULL) cr_bn_add_statistics(a, c);
 }
 
 /* A channel of one part needs no second launch. */
