@@ -202,6 +202,13 @@ static crema_status convert_parts(const cr_param_block *block, const block_pair 
   return CREMA_OK;
 }
 
+crema_status cr_param_block_convert_sent(const cr_param_block *block, int first, int last,
+                                         crema_context *context) {
+  const block_pair pair = {.from = block->sent, .to = block->diff};
+  if (block->sent == block->diff || first >= last) return CREMA_OK;
+  return convert_range(block, &pair, first, last, context);
+}
+
 /* The caller of the library may have reshaped a parameter. */
 static crema_status check_part(const cr_param_block_part *part, const cr_tensor *tensor) {
   if (cr_tensor_count(tensor) == part->count) return CREMA_OK;

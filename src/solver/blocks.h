@@ -72,6 +72,12 @@ crema_status cr_param_block_changed(const cr_param_block *block, const cr_tensor
                                     cr_param_block_tensors tensors, int first, int last,
                                     crema_context *context) CREMA_MUST_USE;
 
+/* Converts the gradients of parts `first` to `last` - 1 from `sent` to `diff` and marks nothing:
+ * for a thread that exchanges them while another thread uses the net. A no-op if the types are
+ * equal. */
+crema_status cr_param_block_convert_sent(const cr_param_block *block, int first, int last,
+                                         crema_context *context) CREMA_MUST_USE;
+
 /* Adjacent parts of one block whose gradients are exchanged together. */
 typedef struct cr_bucket {
   int block, first, last; /* parts first to last - 1 */
