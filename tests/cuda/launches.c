@@ -1,5 +1,5 @@
-/* How many kernels and library calls a training step starts. The nets are those of models/ with two
- * constant images; the fake libraries check each call and compute nothing (FAKE_CUDA_NO_WORK). The
+/* How many kernels and library calls a training step starts, for three nets of models/ with two
+ * constant images. The fake libraries check each call and compute nothing (FAKE_CUDA_NO_WORK). The
  * argument is the folder of the models. */
 #include <stdio.h>
 #include <stdlib.h>
