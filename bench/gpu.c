@@ -1,19 +1,22 @@
 /* A device with memory of its own against the CPU, in one run: copies and launches, inference of
  * AlexNet, GoogLeNet and SqueezeNet, training steps of LeNet, CIFAR-10 quick and AlexNet. Medians;
  * `difference` is the largest difference of the outputs over the largest output. Usage:
- * gpu [-gpu N | -gpu sim] [-root FOLDER] [PART...]; FOLDER holds models/ and bench/nets/; the parts
- * are memory and the networks' names; without any: all. */
+ * gpu [-gpu N | -gpu opencl:N | -gpu sim] [-root FOLDER] [PART...]; FOLDER holds models/ and
+ * bench/nets/; the parts are memory, products and the networks' names; without any: all. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "chain/measure.h"
+#include "chain/peak.h"
 #include "crema/crema.h"
 #include "device/copy.h"
 #include "device/device.h"
 #include "device/memory/device_memory.h"
 #include "device/memory/driver.h"
+#include "net/common/net_struct.h"
 #include "ops/op.h"
 
 enum { PATH = 1024, SKIPPED = 77 };
@@ -249,6 +252,64 @@ static void bench_inference(const request *r, const char *name, const char *path
   crema_net_destroy(cpu);
 }
 
+/* ---- products ---- */
+
+/* A layer whose time is a matrix product's, on an input of these extents. */
+static const struct {
+  const char *name;
+  double operations;
+  const char *text;
+} products[] = {
+    {"product 1024", 2.0 * 1024 * 1024 * 1024,
+     "input_shape { dim: 1024 dim: 1024 } layer { name: 'p' type: 'InnerProduct' bottom: 'data' "
+     "top: 'p' inner_product_param { num_output: 1024 bias_term: false } }"},
+    {"conv 3x3 64 56", 2.0 * 8 * 64 * 64 * 9 * 56 * 56,
+     "input_shape { dim: 8 dim: 64 dim: 56 dim: 56 } layer { name: 'p' type: 'Convolution' "
+     "bottom: 'data' top: 'p' convolution_param { num_output: 64 kernel_size: 3 pad: 1 "
+     "bias_term: false } }"},
+    {"conv 1x1 256 28", 2.0 * 8 * 256 * 256 * 28 * 28,
+     "input_shape { dim: 8 dim: 256 dim: 28 dim: 28 } layer { name: 'p' type: 'Convolution' "
+     "bottom: 'data' top: 'p' convolution_param { num_output: 256 kernel_size: 1 "
+     "bias_term: false } }"},
+};
+
+static crema_net *parse_net(const char *layer, crema_device *device) {
+  char text[1024];
+  crema_net_options options;
+  crema_net *net = NULL;
+  crema_net_options_init(&options);
+  options.device = device;
+  const int length = snprintf(text, sizeof text, "name: 'n' input: 'data' %s", layer);
+  check(crema_net_parse(text, (size_t)length, "net", &options, &net), layer);
+  fill_weights(net);
+  return net;
+}
+
+static void multiply(void *state) {
+  check(crema_net_forward(state, NULL), "forward");
+  check(crema_context_finish(((crema_net *)state)->context), "wait");
+}
+
+/* Operations a second on both devices. The share is of the peak of multiply-adds that the processor
+ * reaches, which is the device's own peak if it is the processor, as with PoCL. */
+static void bench_products(const request *r) {
+  const double peak = measure_peak((int)sysconf(_SC_NPROCESSORS_ONLN));
+  printf("\n%-16s %12s %14s %8s (of the processor's peak, %.0f GFLOP/s)\n", "product",
+         "CPU GFLOP/s", "device GFLOP/s", "share", peak * 1e-9);
+  for (size_t i = 0; i < sizeof products / sizeof products[0]; ++i) {
+    crema_net *cpu = parse_net(products[i].text, NULL);
+    crema_net *gpu = parse_net(products[i].text, r->device);
+    contestant two[2] = {{"CPU", multiply, cpu, 0.0}, {"device", multiply, gpu, 0.0}};
+    measure(two, 2, 2, 5, 200, 2.0, NULL);
+    const double rate = products[i].operations / two[1].seconds;
+    printf("%-16s %12.1f %14.1f %7.1f%%\n", products[i].name,
+           products[i].operations / two[0].seconds * 1e-9, rate * 1e-9,
+           peak > 0 ? rate / peak * 100 : 0);
+    crema_net_destroy(gpu);
+    crema_net_destroy(cpu);
+  }
+}
+
 /* ---- training ---- */
 
 /* A step, and a wait for its last update: parameters are read from the device. */
@@ -319,10 +380,14 @@ static bool read_request(int argc, char **argv, request *r) {
 
 static bool open_device(request *r) {
   const bool simulated = strcmp(r->gpu, "sim") == 0;
+  const bool opencl = strncmp(r->gpu, "opencl:", 7) == 0;
+  const crema_device_type type = simulated ? CREMA_DEVICE_SIM
+                                 : opencl  ? CREMA_DEVICE_OPENCL
+                                           : CREMA_DEVICE_CUDA;
   crema_device_info info;
   if (simulated && crema_device_simulate("1") != CREMA_OK) return false;
-  if (crema_device_get(simulated ? CREMA_DEVICE_SIM : CREMA_DEVICE_CUDA,
-                       simulated ? 0 : atoi(r->gpu), &r->device) != CREMA_OK) {
+  if (crema_device_get(type, simulated ? 0 : atoi(opencl ? r->gpu + 7 : r->gpu), &r->device) !=
+      CREMA_OK) {
     return false;
   }
   check(crema_device_describe(r->device, &info), "device");
@@ -334,7 +399,7 @@ int main(int argc, char **argv) {
   request r;
   char path[PATH];
   if (!read_request(argc, argv, &r)) {
-    fprintf(stderr, "usage: gpu [-gpu N | -gpu sim] [-root FOLDER] [PART...]\n");
+    fprintf(stderr, "usage: gpu [-gpu N | -gpu opencl:N | -gpu sim] [-root FOLDER] [PART...]\n");
     return 2;
   }
   if (!open_device(&r)) {
@@ -342,6 +407,7 @@ int main(int argc, char **argv) {
     return SKIPPED;
   }
   if (wants(&r, "memory")) bench_memory(&r);
+  if (wants(&r, "products")) bench_products(&r);
   print_head("inference");
   for (size_t i = 0; i < sizeof inferences / sizeof inferences[0]; ++i) {
     snprintf(path, sizeof path, "%s/%s", r.root, inferences[i].path);

@@ -7,6 +7,8 @@ target_compile_options(crema_options INTERFACE
   $<$<C_COMPILER_ID:GNU>:-Wno-error=maybe-uninitialized>
   # Nobody reads errno after sqrtf, nor the floating-point flags: loops with them vectorise.
   -fno-math-errno -fno-trapping-math
+  # As GCC does for ISO C: fused products would make the bits depend on an element's place in a vector.
+  $<$<C_COMPILER_ID:Clang,AppleClang>:-ffp-contract=off>
   $<$<CONFIG:Debug>:-g>)
 target_compile_definitions(crema_options INTERFACE _POSIX_C_SOURCE=200809L _DEFAULT_SOURCE)
 if(CREMA_CHECKS)

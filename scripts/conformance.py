@@ -26,7 +26,7 @@ ROWS = {"S0": 30, "S1": 53, "S2": 31, "S3": 35, "S4": 60}
 # A row, as comments name it.
 CODE = re.compile(r"\bS[0-4]-\d\d\b")
 
-PLACES = ["cpu", "simulated", "fake CUDA", "GPU"]
+PLACES = ["cpu", "simulated", "OpenCL (PoCL)", "fake CUDA", "GPU"]
 
 HEAD = """# Conformance
 
@@ -34,8 +34,8 @@ What proves each row of the mechanisms that crema is built on: S0 the memory aut
 contexts, S2 prefetching input, S3 parameter exchange, S4 blobs of many types. Written by
 `scripts/conformance.py` from the last run of `make check` and, where there is one, of the tests in `build-cuda`.
 
-*Proved on*: where a test of the row passed: on the CPU, on simulated devices, over CUDA libraries that run on the
-host (*fake CUDA*), on a GPU. What was skipped does not count. *Used by*: a command and a public call from
+*Proved on*: where a test of the row passed: on the CPU, on simulated devices, on PoCL, which runs OpenCL on the CPU,
+over CUDA libraries that run on the host (*fake CUDA*), on a GPU. What was skipped does not count. *Used by*: a command and a public call from
 which the mechanism can be reached, as the sources say; *only tests*: there is neither.
 
 A code in a comment of the sources, such as S1-08, stands for one of the rows below, which say in a line what it is.
@@ -59,6 +59,8 @@ def place_of_program(name):
         return "fake CUDA"
     if re.search(r"(_in)?_sim$", name):
         return "simulated"
+    if name.startswith("opencl/"):
+        return "OpenCL (PoCL)"
     if re.fullmatch(r"cuda/(kernels|windows|shapes|conformance|train|golden)|.*_cuda", name):
         return "GPU"
     return None

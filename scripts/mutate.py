@@ -47,7 +47,7 @@ ROOMS = {
     "core": (["src/core"], ["src/core/hdf5"], "^core/"),
     "memory": (["src/memory"], [], "^memory/"),
     # The plug-in needs nvcc, and its kernels are judged by tests/cuda.
-    "device": (["src/device"], ["src/device/cpu", "src/device/gpu", "src/device/cuda"], "^device/"),
+    "device": (["src/device"], ["src/device/cpu", "src/device/gpu", "src/device/cuda", "src/device/opencl"], "^device/"),
     "data": (["src/data"], [], "^data/"),
     "net": (["src/net"], [], "^net/"),
     "solver": (["src/solver"], [], "^solver/"),

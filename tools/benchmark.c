@@ -1,4 +1,3 @@
-#define _GNU_SOURCE /* environ */
 /* crema benchmark: how fast a net is, and how much memory it takes, plain and compiled.
  *
  * A process measures its peak memory over its whole life, so each measurement has its own process.
@@ -17,10 +16,13 @@
 #include "core/clock.h"
 #include "core/fail.h"
 #include "core/list.h"
+#include "core/system.h"
 #include "device/backend/backend.h"
 #include "device_flag.h"
 #include "infer/session.h"
 #include "net_flags.h"
+
+extern char **environ;
 
 enum { MOST_RUNS = 10000, MOST_SESSIONS = 256 };
 
@@ -48,12 +50,26 @@ typedef struct result {
 
 /* ---- a measurement ------------------------------------------------------- */
 
+/* Where threads wait for each other, once. macOS has no pthread_barrier_t. */
+typedef struct gate {
+  pthread_mutex_t mutex;
+  pthread_cond_t open;
+  int missing; /* threads that have not arrived */
+} gate;
+
+static void pass_gate(gate *g) {
+  pthread_mutex_lock(&g->mutex);
+  if (--g->missing == 0) pthread_cond_broadcast(&g->open);
+  while (g->missing > 0) pthread_cond_wait(&g->open, &g->mutex);
+  pthread_mutex_unlock(&g->mutex);
+}
+
 typedef struct worker {
   const benchmark *b;
   const row *row;
   cli_net net;
   pthread_t thread;
-  pthread_barrier_t *start;
+  gate *start;
   crema_status status;
   cr_error *error;
   int runs;
@@ -123,7 +139,7 @@ static void *work(void *user) {
   for (int i = 0; i < 2 && w->status == CREMA_OK; ++i) {
     w->status = forward(&w->net);
   }
-  pthread_barrier_wait(w->start);
+  pass_gate(w->start);
   if (w->status == CREMA_OK) w->status = run_worker(w);
   if (w->status != CREMA_OK) w->error = cr_error_keep();
   return NULL;
@@ -173,15 +189,14 @@ static crema_status open_workers(const benchmark *b, const row *r, worker *all) 
 }
 
 static crema_status run_workers(const benchmark *b, const row *r, worker *all) {
-  pthread_barrier_t start;
+  gate start = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, r->sessions};
   crema_status status = CREMA_OK;
-  pthread_barrier_init(&start, NULL, (unsigned)r->sessions);
   for (int i = 0; i < r->sessions; ++i) {
     all[i].b = b;
     all[i].row = r;
     all[i].start = &start;
     if (i > 0 && pthread_create(&all[i].thread, NULL, work, &all[i]) != 0) {
-      exit(cli_error("no more threads")); /* all other threads wait at the barrier */
+      exit(cli_error("no more threads")); /* all other threads wait at the gate */
     }
   }
   (void)work(&all[0]);
@@ -192,7 +207,8 @@ static crema_status run_workers(const benchmark *b, const row *r, worker *all) {
     }
     free(all[i].error);
   }
-  pthread_barrier_destroy(&start);
+  pthread_cond_destroy(&start.open);
+  pthread_mutex_destroy(&start.mutex);
   return status == CREMA_OK ? print_result(all, r->sessions) : status;
 }
 
@@ -228,7 +244,7 @@ static bool read_result(int fd, result *out) {
 
 /* False, with the error printed (by the process itself as a rule), when it fails. */
 static bool measure(char **argv, const row *r, result *out) {
-  char text[64], threads[16];
+  char text[64], threads[16], program[4096];
   int pipes[2], status = 0;
   pid_t pid = 0;
   posix_spawn_file_actions_t actions;
@@ -243,7 +259,8 @@ static bool measure(char **argv, const row *r, result *out) {
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, pipes[1], STDOUT_FILENO);
   posix_spawn_file_actions_addclose(&actions, pipes[0]);
-  const bool started = posix_spawn(&pid, "/proc/self/exe", &actions, NULL, argv, environ) == 0;
+  const bool started = cr_system_program(program, sizeof program) &&
+                       posix_spawn(&pid, program, &actions, NULL, argv, environ) == 0;
   posix_spawn_file_actions_destroy(&actions);
   close(pipes[1]);
   const bool got = started && read_result(pipes[0], out);

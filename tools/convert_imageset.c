@@ -89,7 +89,7 @@ int crema_cmd_convert_imageset(int argc, char **argv) {
       {"check_size", CLI_BOOL, &image.check_size, "fail when images have different sizes"},
       {"encoded", CLI_BOOL, &image.encoded, "store image files instead of pixels"},
       {"encode_type", CLI_WORD, &image.encode_type,
-       "jpg or png; by default as the file's name says"},
+       "jpg or png; default: as the file's name ends, else png"},
       {"skip_corrupt", CLI_BOOL, &o.skip_corrupt, "skip files that cannot be read, with a warning"},
   };
   const cli_spec spec = {.command = "convert_imageset",

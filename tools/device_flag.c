@@ -8,6 +8,7 @@
 #include "core/list.h"
 #include "core/log.h"
 #include "crema/layer.h"
+#include "device/registry.h"
 #include "net/weights/weights.h"
 
 static bool add_index(const char *gpu, long index, cli_devices *out) {
@@ -24,12 +25,14 @@ static bool add_index(const char *gpu, long index, cli_devices *out) {
   return true;
 }
 
-static bool read_numbers(const char *gpu, cli_devices *out) {
+/* `numbers` are the end of the flag's text. */
+static bool read_numbers(const char *gpu, const char *numbers, cli_devices *out) {
   char *end = NULL;
-  for (const char *at = gpu;; at = end + 1) {
+  for (const char *at = numbers;; at = end + 1) {
     long index = strtol(at, &end, 10);
     if (end == at || (*end != '\0' && *end != ',') || index < 0 || index > 1000) {
-      cli_usage_error("-gpu: expected numbers of GPUs, \"all\" or \"sim:N\", found \"%s\"", gpu);
+      cli_usage_error(
+          "-gpu: expected numbers of GPUs, \"all\", \"opencl:0\" or \"sim:N\", found \"%s\"", gpu);
       return false;
     }
     if (!add_index(gpu, index, out)) return false;
@@ -38,19 +41,23 @@ static bool read_numbers(const char *gpu, cli_devices *out) {
 }
 
 bool cli_read_devices(const char *gpu, cli_devices *out) {
-  *out = (cli_devices){.type = CREMA_DEVICE_CUDA};
-  if (strncmp(gpu, "sim:", 4) == 0) {
+  const char *numbers = gpu;
+  *out = (cli_devices){.type = cr_registry_gpu_type()};
+  if (strncmp(gpu, "opencl:", 7) == 0) {
+    out->type = CREMA_DEVICE_OPENCL;
+    numbers += 7;
+  } else if (strncmp(gpu, "sim:", 4) == 0) {
     if (crema_device_simulate(gpu + 4) != CREMA_OK) {
       cli_usage_error("-gpu %s: %s", gpu, crema_error_text());
       return false;
     }
     out->type = CREMA_DEVICE_SIM;
-    gpu = "all";
+    numbers = "all";
   } else if (crema_device_count(CREMA_DEVICE_SIM) > 0) {
     /* CREMA_SIM asks for simulated devices, which replace GPUs. */
     out->type = CREMA_DEVICE_SIM;
   }
-  if (strcmp(gpu, "all") != 0) return read_numbers(gpu, out);
+  if (strcmp(numbers, "all") != 0) return read_numbers(gpu, numbers, out);
   int count = crema_device_count(out->type);
   for (int i = 0; i < count && i < CLI_MOST_DEVICES; ++i) out->index[out->count++] = i;
   return true;

@@ -14,9 +14,10 @@ typedef struct cli_devices {
   int count;
 } cli_devices;
 
-/* Reads the text of -gpu: numbers separated by commas, "all", or "sim:N" for all of N simulated
- * devices, which are started. Where the environment variable CREMA_SIM has started some, numbers
- * and "all" mean those. Does not check that the devices exist. False, with the error printed, for
+/* Reads the text of -gpu: numbers separated by commas, "all", the same behind "opencl:", or "sim:N"
+ * for all of N simulated devices, which are started. Where the environment variable CREMA_SIM has
+ * started some, numbers and "all" mean those, and where CREMA_OPENCL is set, OpenCL's devices. Does
+ * not check that the devices exist. False, with the error printed, for
  * anything else. */
 bool cli_read_devices(const char *gpu, cli_devices *out);
 

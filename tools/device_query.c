@@ -54,16 +54,22 @@ static int describe_all(crema_device_type type, const char *kind) {
 
 static int describe_gpus(const char *gpu) {
   if (gpu[0] == '\0' || strcmp(gpu, "all") == 0) {
-    if (crema_device_count(CREMA_DEVICE_CUDA) == 0) printf("No GPU.\n");
+    if (crema_device_count(CREMA_DEVICE_CUDA) == 0 &&
+        crema_device_count(CREMA_DEVICE_OPENCL) == 0) {
+      printf("No GPU.\n");
+    }
     if (describe_all(CREMA_DEVICE_CUDA, "GPU") != 0) return 1;
+    if (describe_all(CREMA_DEVICE_OPENCL, "opencl") != 0) return 1;
     return describe_all(CREMA_DEVICE_SIM, "simulated");
   }
   cli_devices devices;
   if (!cli_read_devices(gpu, &devices)) return 1;
-  bool simulated = devices.type == CREMA_DEVICE_SIM;
+  const char *kind = devices.type == CREMA_DEVICE_SIM      ? "simulated"
+                     : devices.type == CREMA_DEVICE_OPENCL ? "opencl"
+                                                           : "GPU";
   if (strncmp(gpu, "sim:", 4) == 0) return describe_all(CREMA_DEVICE_SIM, "simulated");
   for (int i = 0; i < devices.count; ++i) {
-    if (describe(devices.type, simulated ? "simulated" : "GPU", devices.index[i]) != 0) return 1;
+    if (describe(devices.type, kind, devices.index[i]) != 0) return 1;
   }
   return 0;
 }
@@ -72,7 +78,7 @@ int crema_cmd_device_query(int argc, char **argv) {
   const char *gpu = "";
   const cli_flag list[] = {
       {"gpu", CLI_NUMBERS, &gpu,
-       "GPUs to list: numbers separated by commas, all, or sim:N for N simulated ones"},
+       "GPUs to list: numbers separated by commas, all, opencl:0, or sim:N for N simulated ones"},
   };
   const cli_spec spec = {
       .command = "device_query",

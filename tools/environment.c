@@ -33,6 +33,17 @@ static const variable variables[] = {
     {"CREMA_CUDA_PLUGIN=FILE", "libcrema-cuda.so, if it is not next to the command"},
     {"CREMA_CUDA_PATH=DIR:...", "searched first for cuBLASLt, cuDNN and NCCL"},
     {"CUDA_HOME=DIR:...", "searched after the loader's path, before /usr/local/cuda"},
+    {"CREMA_OPENCL=TEXT",
+     "-gpu 0 means the first OpenCL device whose name or platform has the\n"
+     "text (1 or all: any)"},
+    {"CREMA_OPENCL_PLUGIN=FILE", "libcrema-opencl.so, if it is not next to the command"},
+    {"CREMA_OPENCL_PATH=DIR:...", "searched first for libOpenCL.so.1 and libclblast.so.1"},
+    {"CREMA_OPENCL_BLAS=own", "matrix products by crema's own kernel, even if CLBlast is there"},
+    {"CREMA_OPENCL_DOUBLE=0", "no double precision, as on devices that have none"},
+    {"CREMA_OPENCL_OPTIONS=TEXT", "more options for the compiler of OpenCL kernels"},
+    {"CREMA_OPENCL_CACHE=DIR",
+     "folder of compiled OpenCL kernels (empty: none; default: crema/opencl in\n"
+     "XDG_CACHE_HOME, or .cache/crema/opencl in HOME)"},
     {"CREMA_MPI_PATH=DIR", "folder of libmpi.so.40 (default: the loader's path)"},
     {"Log", NULL},
     {"CREMA_VERBOSE=N",

@@ -14,6 +14,7 @@
 #include "crema/net.h"
 #include "data/pipeline/hdf5_set.h"
 #include "db_writer.h"
+#include "device/registry.h"
 #include "device_flag.h"
 #include "image_flags.h"
 #include "net_flags.h"
@@ -208,7 +209,7 @@ static bool read_last_words(int argc, char **argv, const char **gpu) {
   if (strncmp(device, prefix, sizeof prefix - 1) == 0) device += sizeof prefix - 1;
   const bool is_gpu = strcasecmp(argv[5], "GPU") == 0;
   *gpu = is_gpu ? device : "";
-  if (is_gpu && argc == 6 && crema_device_count(CREMA_DEVICE_CUDA) == 0 &&
+  if (is_gpu && argc == 6 && crema_device_count(cr_registry_gpu_type()) == 0 &&
       crema_device_count(CREMA_DEVICE_SIM) == 0) {
     cr_log_warning("there is no GPU; running on the CPU");
     *gpu = "";

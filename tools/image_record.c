@@ -57,7 +57,8 @@ static void choose_size(const void *user, int height, int width, int *out_height
 
 /* ---- the record ---------------------------------------------------------- */
 
-/* "jpg" or "png": as the option says, else the ending of the file's name. */
+/* "jpg" or "png": as the option says, else the ending of the file's name. Files of other formats,
+ * such as BMP, become PNG, which keeps their pixels. */
 static crema_status choose_kind(const image_recorder *r, const char *name, const char **out) {
   const char *given = r->options->encode_type;
   if (given[0] == '\0') {
@@ -66,7 +67,8 @@ static crema_status choose_kind(const image_recorder *r, const char *name, const
       return cr_fail(CREMA_E_ARGUMENT,
                      "%s: the format does not follow from the name; give -encode_type", name);
     }
-    given = dot + 1;
+    const bool jpeg = strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0;
+    given = jpeg ? "jpg" : "png";
   }
   *out = strcasecmp(given, "jpeg") == 0 ? "jpg" : given;
   return CREMA_OK;

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "cli.h"
+#include "core/system.h"
 #include "crema/log.h"
 
 enum { MAX_FILES = 2, PROGRESS_MAX = 256, TEXT_MAX = 4200 };
@@ -87,7 +87,7 @@ static void write_line(void *user, crema_log_level level, const char *file, int 
   char head[160];
   snprintf(head, sizeof head, "%c%02d%02d %02d:%02d:%02d.%06ld %5ld %.80s:%d] ", letter,
            local.tm_mon + 1, local.tm_mday, local.tm_hour, local.tm_min, local.tm_sec,
-           now.tv_nsec / 1000, (long)syscall(SYS_gettid), file, line);
+           now.tv_nsec / 1000, cr_system_thread(), file, line);
   pthread_mutex_lock(&self->lock);
   write_to_stderr(self, level, head, message);
   if (self->bare && !self->terminal) head[0] = '\0';

@@ -14,9 +14,10 @@ extern "C" {
 
 /* Kinds of devices. */
 typedef enum crema_device_type {
-  CREMA_DEVICE_CPU = 0,  /* the host's processor */
-  CREMA_DEVICE_CUDA = 1, /* NVIDIA GPUs, via the CUDA plug-in */
-  CREMA_DEVICE_SIM = 2   /* simulated accelerators, see crema_device_simulate */
+  CREMA_DEVICE_CPU = 0,   /* the host's processor */
+  CREMA_DEVICE_CUDA = 1,  /* NVIDIA GPUs, via the CUDA plug-in */
+  CREMA_DEVICE_SIM = 2,   /* simulated accelerators, see crema_device_simulate */
+  CREMA_DEVICE_OPENCL = 3 /* devices of OpenCL 1.2 or newer, via the OpenCL plug-in */
 } crema_device_type;
 
 /* A processor with its own memory. Owned by the library. */

@@ -87,16 +87,23 @@ def _is_read_only(attribute):
     return isinstance(attribute, property) and attribute.fset is None
 
 
+def _import(name):
+    """Imports the module of a layer. Where there is no such module, the message has advice."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (name + ".").startswith(error.name + "."):
+            raise
+        raise ModuleNotFoundError("%s; is its folder in PYTHONPATH?" % error, name=error.name) from None
+
+
 def make(handle):
     """Creates the Python object of a new layer of type Python."""
     module_name = handle.field("python_param.module")
     class_name = handle.field("python_param.layer")
     if not module_name or not class_name:
         raise ValueError("a Python layer needs python_param { module: '...' layer: '...' }")
-    module = sys.modules.get(module_name)
-    if module is None:
-        module = importlib.import_module(module_name)
-    cls = getattr(module, class_name)
+    cls = getattr(sys.modules.get(module_name) or _import(module_name), class_name)
     layer = cls.__new__(cls)
     layer._handle = handle
     layer.blobs = BlobVec((), handle)

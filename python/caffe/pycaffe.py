@@ -7,7 +7,7 @@ from collections import OrderedDict
 import numpy as np
 
 from . import _blob, _core  # noqa: F401
-from ._containers import COPY_VALUES, fixed_dict
+from ._containers import COPY_VALUES, LayerVec, NetVec, fixed_dict
 from ._layer import BlobVec, Layer, LayerParameter
 from ._mode import NCCL, TEST, TRAIN, device_kind, next_seed, process_place, whole_number
 from ._param import SolverParameter
@@ -130,7 +130,9 @@ class Net(_core.Net):
         """A list of all layers in the order of execution, with the attributes ``type``, ``name`` and
         ``blobs``."""
         found = [self._python_layer(index) for index in range(len(self._layer_names))]
-        return [_bound_layer(self, index) if layer is None else layer for index, layer in enumerate(found)]
+        return LayerVec.fixed(
+            (_bound_layer(self, index) if layer is None else layer for index, layer in enumerate(found)),
+            "layers are described by the net's file")
 
     @property
     def layer_dict(self):
@@ -462,7 +464,8 @@ class Solver(_core.Solver):
     @property
     def test_nets(self):
         """A list of the test nets, which share the train net's weights."""
-        return [self._net_of(i) for i in range(self._test_net_count)]
+        return NetVec.fixed((self._net_of(i) for i in range(self._test_net_count)),
+                            "the solver's file names the test nets")
 
     @property
     def type(self):

@@ -7,13 +7,13 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/io.h"
+#include "core/system.h"
 
 /* Signals that a fault or a limit causes end the child, as is the system's default; all others stay
  * blocked. */
@@ -32,8 +32,7 @@ static void reset_signals(void) {
 static void set_limits(unsigned seconds) {
   struct rlimit limit;
   setrlimit(RLIMIT_CORE, &(struct rlimit){0});
-  /* A core pattern that names a program is not bound by that limit, but by this. */
-  prctl(PR_SET_DUMPABLE, 0L, 0L, 0L, 0L);
+  cr_system_keep_no_core();
   if (getrlimit(RLIMIT_CPU, &limit) != 0) return;
   if (limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur <= seconds) return;
   limit.rlim_cur = seconds;
@@ -56,7 +55,7 @@ static void drop_files(int socket) {
 static const char ready = 'r';
 
 _Noreturn static void run(int fd, pid_t parent, cr_child_work *work, void *user, unsigned seconds) {
-  prctl(PR_SET_PDEATHSIG, (unsigned long)SIGKILL, 0L, 0L, 0L);
+  cr_system_end_with_parent();
   /* A descriptor other than the three standard ones, which are about to be replaced. */
   if (fd <= STDERR_FILENO) fd = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   if (getppid() == parent && fd >= 0) {
@@ -98,9 +97,7 @@ bool cr_child_send(cr_child *child, const void *bytes, size_t size) {
 static bool has_worked(cr_child *child, unsigned seconds) {
   enum { LEAST = 2000000 /* nanoseconds per second */ };
   struct timespec before = child->used;
-  clockid_t clock;
-  if (clock_getcpuclockid(child->pid, &clock) != 0) return false;
-  if (clock_gettime(clock, &child->used) != 0) return false;
+  if (!cr_system_time_of(child->pid, &child->used)) return false;
   int64_t used = (int64_t)(child->used.tv_sec - before.tv_sec) * 1000000000 + child->used.tv_nsec -
                  before.tv_nsec;
   return used >= (int64_t)seconds * LEAST;
@@ -142,7 +139,7 @@ bool cr_child_start(cr_child *out, cr_child_work *work, void *user, cr_child_lim
   int pair[2], error = 0;
   pid_t self = getpid();
   *out = (cr_child){.pid = -1, .fd = -1, .patience = limits.patience};
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) return false;
+  if (cr_system_socket_pair(AF_UNIX, SOCK_STREAM, pair) != 0) return false;
   setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   /* No handler of the host may run in the child. */
   sigfillset(&all);

@@ -12,14 +12,22 @@
  * cr_fuses: true if the version that runs has fused multiply-adds, so that __builtin_fmaf is one
  * instruction. Write fused products explicitly. If the compiler chooses which products to fuse, the
  * bits depend on an element's place in a vector. */
-#if defined __x86_64__ && defined __GNUC__ && !defined __clang__ && \
-    !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
-#if __GNUC__ >= 12
+#ifdef __clang__
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
+    __has_feature(memory_sanitizer)
+#define CR_CPU_ONE_VERSION
+#endif
+#elif defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#define CR_CPU_ONE_VERSION
+#endif
+#if defined __x86_64__ && defined __linux__ && defined __GNUC__ && !defined CR_CPU_ONE_VERSION
+#if __GNUC__ >= 12 && !defined __clang__
 #define CR_CLONES __attribute__((target_clones("avx512f", "arch=x86-64-v3", "default")))
 static inline bool cr_fuses(void) {
   return __builtin_cpu_supports("avx512f") || __builtin_cpu_supports("x86-64-v3");
 }
 #else
+/* Clang 14 picks a wrong version if one is named by its architecture. */
 #define CR_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
 static inline bool cr_fuses(void) {
   return false;

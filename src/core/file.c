@@ -16,6 +16,7 @@
 #include "core/io.h"
 #include "core/log.h"
 #include "core/mem_available.h"
+#include "core/system.h"
 
 crema_status cr_file_limit(uint64_t usual, uint64_t *out) {
   static const char units[] = "KMGT";

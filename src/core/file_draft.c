@@ -19,6 +19,7 @@
 #include "core/io.h"
 #include "core/log.h"
 #include "core/rng.h"
+#include "core/system.h"
 
 static const char mark[] = ".tmp.";
 static const char letters[] = "abcdefghijklmnopqrstuvwxyz234567";

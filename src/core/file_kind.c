@@ -2,9 +2,13 @@
 #include "core/file_kind.h"
 
 #include <ctype.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
+
+#include "core/io.h"
 
 #define LFS "a Git LFS pointer, not the file itself (git lfs pull fetches it)"
 #define HTML "an HTML page (a download that failed saves such a page)"
@@ -80,4 +84,13 @@ const char *cr_file_kind(const uint8_t *bytes, size_t size) {
   if (size >= 262 && memcmp(bytes + 257, "ustar", 5) == 0) return "a tar archive; unpack it";
   if (size >= 8 && memcmp(bytes + 4, "TFL3", 4) == 0) return "a TensorFlow Lite model";
   return is_onnx(bytes, size) ? "an ONNX model" : zip_kind(bytes, size);
+}
+
+const char *cr_file_kind_at(const char *path) {
+  uint8_t bytes[CR_FILE_KIND_BYTES];
+  const int fd = cr_io_open(path, O_RDONLY, 0);
+  if (fd < 0) return NULL;
+  const ssize_t size = cr_io_read_at(fd, bytes, sizeof bytes, 0);
+  close(fd);
+  return size > 0 ? cr_file_kind(bytes, (size_t)size) : NULL;
 }

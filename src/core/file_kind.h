@@ -12,4 +12,7 @@ enum { CR_FILE_KIND_BYTES = 512 };
  * of the known foreign kinds. */
 const char *cr_file_kind(const uint8_t *bytes, size_t size);
 
+/* The same of the file at `path`. NULL also if it cannot be read. */
+const char *cr_file_kind_at(const char *path);
+
 #endif

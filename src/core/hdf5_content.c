@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/fail.h"
+#include "core/file_kind.h"
 
 _Static_assert(CREMA_MAX_AXES == H5S_MAX_RANK, "axes of a data set");
 
@@ -21,6 +22,11 @@ crema_status cr_hdf5_content_open(const char *path, bool in_child, hid_t *out) {
   *out = cr_h5()->Fopen(path, cr_h5()->F_ACC_RDONLY, access);
   if (in_child) cr_h5()->Pclose(access);
   if (*out >= 0) return CREMA_OK;
+  const char *kind = cr_file_kind_at(path);
+  if (kind != NULL) {
+    return cr_fail(CREMA_E_CORRUPT, "%s: the file looks like %s; expected an HDF5 file", path,
+                   kind);
+  }
   return cr_fail(CREMA_E_CORRUPT,
                  "%s: not an HDF5 file, or truncated or corrupt, or still being written", path);
 }

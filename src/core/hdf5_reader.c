@@ -14,6 +14,7 @@
 #include "core/hdf5_content.h"
 #include "core/hdf5_file.h"
 #include "core/log.h"
+#include "core/system.h"
 
 struct cr_hdf5_reader {
   char *path;

@@ -1,9 +1,8 @@
-#define _GNU_SOURCE /* dladdr1, secure_getenv */
+#define _GNU_SOURCE /* dladdr, secure_getenv */
 #include "core/module.h"
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <link.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/fail.h"
+#include "core/system.h"
 
 enum { PATH_BYTES = 4096 };
 
@@ -19,19 +19,7 @@ static const char here = 0;
 
 /* The folder of that file, with the slash at its end. */
 static bool own_folder(char *path) {
-  Dl_info info;
-  struct link_map *map = NULL;
-  if (dladdr1(&here, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || map == NULL) return false;
-  if (map->l_name != NULL && map->l_name[0] != '\0') {
-    int length = snprintf(path, PATH_BYTES, "%s", map->l_name);
-    if ((size_t)length >= PATH_BYTES) return false; /* also if negative */
-  } else {
-    /* The program itself: the loader knows only the name that it was called by, which may lack a
-     * folder. */
-    ssize_t length = readlink("/proc/self/exe", path, PATH_BYTES - 1);
-    if (length < 0) return false;
-    path[length] = '\0';
-  }
+  if (!cr_system_file_of(&here, path, PATH_BYTES)) return false;
   char *slash = strrchr(path, '/');
   if (slash == NULL) return false;
   slash[1] = '\0';

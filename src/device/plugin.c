@@ -24,12 +24,16 @@ typedef struct gpu_plugin {
 
 static struct {
   pthread_mutex_t lock;
-  gpu_plugin plugin[1];
+  gpu_plugin plugin[2];
 } loader = {.lock = PTHREAD_MUTEX_INITIALIZER,
             .plugin = {{.type = CREMA_DEVICE_CUDA,
                         .none = "no CUDA devices",
                         .file = "libcrema-cuda.so",
-                        .variable = "CREMA_CUDA_PLUGIN"}}};
+                        .variable = "CREMA_CUDA_PLUGIN"},
+                       {.type = CREMA_DEVICE_OPENCL,
+                        .none = "no OpenCL devices",
+                        .file = "libcrema-opencl.so",
+                        .variable = "CREMA_OPENCL_PLUGIN"}}};
 enum { PLUGINS = sizeof loader.plugin / sizeof loader.plugin[0] };
 
 static void log_text(crema_log_level level, const char *file, int line, const char *text) {

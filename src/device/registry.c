@@ -15,7 +15,7 @@
 #include "device/memory/pool.h"
 #include "device/plugin.h"
 
-enum { BACKENDS = 3, PEER_GROUP = 8 };
+enum { BACKENDS = 4, PEER_GROUP = 8 };
 
 /* The back ends that are built in, indexed by crema_device_type. */
 static const cr_backend *const built_in[BACKENDS] = {
@@ -50,6 +50,7 @@ static const char *type_name(crema_device_type type) {
     case CREMA_DEVICE_CPU: return "cpu";
     case CREMA_DEVICE_CUDA: return "cuda";
     case CREMA_DEVICE_SIM: return "sim";
+    case CREMA_DEVICE_OPENCL: return "opencl";
   }
   return "unknown";
 }
@@ -85,6 +86,11 @@ crema_status cr_backend_load(crema_device_type type, const cr_backend **out) {
     CR_TRY(cr_backend_register(backend));
   }
   return cr_backend_find(type, out);
+}
+
+crema_device_type cr_registry_gpu_type(void) {
+  const char *opencl = getenv("CREMA_OPENCL");
+  return opencl != NULL && opencl[0] != '\0' ? CREMA_DEVICE_OPENCL : CREMA_DEVICE_CUDA;
 }
 
 /* Asks the back end once. A driver that fails has no devices, which is logged once. */

@@ -16,6 +16,10 @@ crema_status cr_backend_find(crema_device_type type, const cr_backend **out) CRE
  * afterwards and leave the devices to its children. Further errors: the plug-in's. */
 crema_status cr_backend_load(crema_device_type type, const cr_backend **out) CREMA_MUST_USE;
 
+/* The type of the devices that a GPU without a type means, as `-gpu 0` and `solver_mode: GPU` do:
+ * OpenCL devices if CREMA_OPENCL is set, else CUDA devices. */
+crema_device_type cr_registry_gpu_type(void);
+
 /* A back end is queried once for its number of devices, which is kept. This makes the registry
  * query it again. For a back end that is set up again. */
 void cr_registry_clear_count(crema_device_type type);

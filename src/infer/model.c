@@ -7,6 +7,7 @@
 #include "core/fail.h"
 #include "core/log.h"
 #include "core/rng.h"
+#include "core/system.h"
 #include "infer/passes.h"
 #include "net/weights/weights.h"
 

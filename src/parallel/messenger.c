@@ -1,4 +1,3 @@
-#define _GNU_SOURCE /* SOCK_CLOEXEC */
 
 #include "parallel/messenger.h"
 
@@ -12,6 +11,7 @@
 
 #include "core/fail.h"
 #include "core/log.h"
+#include "core/system.h"
 
 typedef struct packet {
   cr_group_id id;
@@ -35,7 +35,7 @@ crema_status cr_messenger_open(const cr_group_id *id, int rank, int ranks, cr_me
   struct sockaddr_un address;
   const socklen_t size = address_of(id, rank, &address);
   *out = (cr_messenger){.rank = rank, .ranks = ranks, .id = *id};
-  out->socket = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  out->socket = cr_system_socket(AF_UNIX, SOCK_DGRAM);
   if (out->socket >= 0 && bind(out->socket, (const struct sockaddr *)&address, size) == 0) {
     return CREMA_OK;
   }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/fail.h"
+#include "core/system.h"
 
 enum { PATH = 4096 };
 

@@ -8,6 +8,7 @@
 #include "core/fail.h"
 #include "core/log.h"
 #include "core/signals.h"
+#include "core/system.h"
 
 enum { FAILURE_TAG = 1 };
 

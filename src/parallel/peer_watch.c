@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/fail.h"
 #include "core/rng.h"
+#include "core/system.h"
 
 cr_peer cr_peer_self(int rank) {
   struct stat names;
@@ -40,8 +40,7 @@ crema_status cr_peer_watch_start(const cr_peer *peer, int count, int own_rank, c
     if (peer[i].rank == own_rank) continue;
     /* In another container the number belongs to some other process. */
     if (self.processes == 0 || peer[i].processes != self.processes) continue;
-    /* Not there before Linux 5.3, and forbidden in some containers. */
-    const int process = (int)syscall(SYS_pidfd_open, (pid_t)peer[i].process, 0);
+    const int process = cr_system_watch_process((pid_t)peer[i].process);
     if (process < 0) continue;
     out->process[out->count] = (struct pollfd){.fd = process, .events = POLLIN};
     out->rank[out->count++] = (int)peer[i].rank;

@@ -15,6 +15,7 @@
 
 #include "core/fail.h"
 #include "core/io.h"
+#include "core/system.h"
 #include "proto/upgrade.h"
 #include "proto/wire_format.h"
 

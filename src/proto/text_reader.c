@@ -101,6 +101,10 @@ static const char *other_kind(const text_reader *r, const cr_token *name,
       find_field(&caffe__solver_parameter__descriptor, name) != NULL) {
     return "this is a solver, not a network; give the file that its field net names";
   }
+  if ((type == &caffe__net_parameter__descriptor || type == &caffe__solver_parameter__descriptor) &&
+      find_field(&caffe__label_map__descriptor, name) != NULL) {
+    return "this is a label map, neither a network nor a solver";
+  }
   return NULL;
 }
 
@@ -138,19 +142,28 @@ static const char *list_values(const ProtobufCEnumDescriptor *type, char *out, s
   return out;
 }
 
+/* The words before the list of values. Only in the second format are types of layers an enum. */
+static void describe_unknown_value(const ProtobufCEnumDescriptor *type, const char *shown,
+                                   char *out, size_t size) {
+  if (type == &caffe__v1_layer_parameter__layer_type__descriptor) {
+    snprintf(out, size, "unknown layer type %s", shown);
+  } else {
+    snprintf(out, size, "%s is not a value of %s", shown, type->name);
+  }
+}
+
 static crema_status fail_unknown_value(text_reader *r, const ProtobufCEnumDescriptor *type) {
   const char *names[CR_FIELDS_MAX];
   unsigned count = type->n_value_names < CR_FIELDS_MAX ? type->n_value_names : CR_FIELDS_MAX;
   for (unsigned i = 0; i < count; ++i) names[i] = type->values_by_name[i].name;
   const char *nearest = nearest_name(&r->token, names, count);
-  char shown[CR_TOKEN_SHOW], values[256], text[512];
+  char shown[CR_TOKEN_SHOW], values[256], what[256], text[512];
   cr_token_show(&r->token, shown);
+  describe_unknown_value(type, shown, what, sizeof what);
   if (nearest == NULL) {
-    snprintf(text, sizeof text, "%s is not a value of %s%s", shown, type->name,
-             list_values(type, values, sizeof values));
+    snprintf(text, sizeof text, "%s%s", what, list_values(type, values, sizeof values));
   } else {
-    snprintf(text, sizeof text, "%s is not a value of %s; did you mean %s?", shown, type->name,
-             nearest);
+    snprintf(text, sizeof text, "%s; did you mean %s?", what, nearest);
   }
   return fail_in_layer(r, &r->token, text);
 }

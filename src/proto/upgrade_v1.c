@@ -40,6 +40,7 @@ static const char *const type_names[] = {
     LAYER_TYPE(INFOGAIN_LOSS) = "InfogainLoss",
     LAYER_TYPE(INNER_PRODUCT) = "InnerProduct",
     LAYER_TYPE(INTERP) = "Interp",
+    LAYER_TYPE(LOCAL) = "Local",
     LAYER_TYPE(LRN) = "LRN",
     LAYER_TYPE(MAT_READ) = "MatRead",
     LAYER_TYPE(MAT_WRITE) = "MatWrite",

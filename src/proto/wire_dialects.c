@@ -23,6 +23,7 @@ typedef struct dialect_row {
 #define NORM &caffe__batch_norm_parameter__descriptor
 #define BN &caffe__bnparameter__descriptor
 #define MULTIBOX &caffe__multi_box_loss_parameter__descriptor
+#define ROI &caffe__roipooling_parameter__descriptor
 #define SOLVER &caffe__solver_parameter__descriptor
 
 static const dialect_row rows[] = {
@@ -47,11 +48,12 @@ static const dialect_row rows[] = {
     {TRANSFORM, 212, CR_WIRE_VARINT, 12, IN_NV},      /* crop_w */
     {TRANSFORM, 213, CR_WIRE_BYTES, 13, IN_NV},       /* distort_param */
     {TRANSFORM, 214, CR_WIRE_BYTES, 14, IN_NV},       /* expand_param */
-    {NORM, 5, CR_WIRE_VARINT, 20005, ALWAYS},         /* forks use_weight_bias, fork scale_filler */
-    {NORM, 6, CR_WIRE_VARINT, 20006, ALWAYS},         /* forks bias_term, fork bias_filler */
-    {NORM, 7, CR_WIRE_BYTES, 20007, ALWAYS},          /* forks filler, fork scale_bias */
+    {NORM, 5, CR_WIRE_VARINT, 20005, ALWAYS},         /* forks use_weight_bias, nv scale_filler */
+    {NORM, 6, CR_WIRE_VARINT, 20006, ALWAYS},         /* forks bias_term, nv bias_filler */
+    {NORM, 7, CR_WIRE_BYTES, 20007, ALWAYS},          /* forks filler, nv scale_bias */
     {NORM, 8, CR_WIRE_BYTES, 6, READ},                /* forks bias_filler */
     {MULTIBOX, 24, CR_WIRE_FIXED32, 20124, ALWAYS},   /* RefineDet objectness_score */
+    {ROI, 4, CR_WIRE_FIXED32, 20004, ALWAYS},         /* MS-CNN's pad_ratio */
     {BLOB, 3, CR_WIRE_VARINT, 20003, IN_C3D},         /* C3D length */
     {BLOB, 4, CR_WIRE_VARINT, 3, IN_C3D},             /* height */
     {BLOB, 5, CR_WIRE_VARINT, 4, IN_C3D},             /* width */
@@ -76,7 +78,7 @@ enum { ROW_COUNT = sizeof rows / sizeof rows[0] };
 
 bool cr_dialect_concerns(const ProtobufCMessageDescriptor *type) {
   return type == LAYER || type == TRANSFORM || type == NORM || type == BN || type == MULTIBOX ||
-         type == SOLVER || type == BLOB || type == CONVOLUTION;
+         type == ROI || type == SOLVER || type == BLOB || type == CONVOLUTION;
 }
 
 bool cr_dialect_shows_fork(const ProtobufCMessageDescriptor *type, uint32_t number,

@@ -5,6 +5,7 @@
 #include "core/log.h"
 #include "core/processors.h"
 #include "core/rng.h"
+#include "device/registry.h"
 #include "solver/fields.h"
 #include "solver/solver.h"
 
@@ -12,9 +13,10 @@
 static crema_status default_device(const crema_solver *solver, crema_device **out) {
   const Caffe__SolverParameter *param = solver->param;
   if (param->solver_mode == CAFFE__SOLVER_PARAMETER__SOLVER_MODE__GPU) {
-    if (crema_device_count(CREMA_DEVICE_CUDA) > param->device_id) {
-      CR_TRY(crema_device_open(CREMA_DEVICE_CUDA, &(int){param->device_id}, 1));
-      return crema_device_get(CREMA_DEVICE_CUDA, param->device_id, out);
+    const crema_device_type type = cr_registry_gpu_type();
+    if (crema_device_count(type) > param->device_id) {
+      CR_TRY(crema_device_open(type, &(int){param->device_id}, 1));
+      return crema_device_get(type, param->device_id, out);
     }
     if (param->has_solver_mode) {
       cr_log_warning("solver_mode is GPU, but there is no GPU %d here; training on the CPU",

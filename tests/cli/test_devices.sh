@@ -2,7 +2,8 @@
 # -gpu in all its forms, CREMA_SIM, the report of memory. Runs where there is no GPU, and with
 # CREMA_CUDA_PLUGIN pointing nowhere also where there is one.
 . "$(dirname "$0")/lib.sh"
-export CREMA_CUDA_PLUGIN=$work/none.so
+export CREMA_CUDA_PLUGIN=$work/none.so CREMA_OPENCL_PLUGIN=$work/nowhere.so
+unset CREMA_OPENCL
 unset CREMA_SIM
 make_mnist
 make_net tiny 'max_iter: 3' 'random_seed: 5'
@@ -28,7 +29,13 @@ for flag in 0 all; do
   run time -model net.prototxt -iterations 1 -gpu $flag
   expect_error "time -gpu $flag" "no CUDA devices"
 done
-for flag in x 1,x -1 , 0,,1 sim 0x; do
+for flag in opencl:0 opencl:all; do
+  run device_query -gpu opencl:0
+  expect_error "device_query -gpu opencl:0" "no OpenCL devices" "nowhere.so"
+  run train -solver tiny.prototxt -gpu $flag
+  expect_error "train -gpu $flag" "no OpenCL devices" "leave the flag out"
+done
+for flag in x 1,x -1 , 0,,1 sim 0x opencl opencl: opencl:x; do
   run device_query "-gpu=$flag"
   expect_usage "-gpu $flag" "expected numbers of GPUs" "\"$flag\""
 done

@@ -66,7 +66,7 @@ run time -model fails.prototxt -iterations 1
 expect_error "raises" "layer 's' (Python): KeyError('no such thing')"
 expect_line "with a traceback" "mine.py\", line [0-9]+, in forward"
 run time -model absent.prototxt -iterations 1
-expect_error "no module" "absent.prototxt:5: layer 's' (Python): ModuleNotFoundError"
+expect_error "no module" "absent.prototxt:5: layer 's' (Python): ModuleNotFoundError" "PYTHONPATH"
 
 CREMA_PYTHON=$work/none run summary net.prototxt
 expect_error "no interpreter" "net.prototxt:5: layer 's'" "none; CREMA_PYTHON names another" "No such file"

@@ -320,8 +320,10 @@ TEST(what_is_no_file_is_named) {
               {".", "a folder; HDF5 needs a regular file", CREMA_E_IO},
               {"pipe", "pipe: a pipe or device; HDF5 needs a regular file", CREMA_E_IO},
               {"text", "text: not an HDF5 file, or truncated or corrupt", CREMA_E_CORRUPT},
+              {"pointer", "pointer: the file looks like a Git LFS pointer", CREMA_E_CORRUPT},
               {"text/below", "text/below: cannot open: Not a directory", CREMA_E_IO}};
   write_text("text", "text");
+  write_text("pointer", "version https://git-lfs.github.com/spec/v1\n");
   assert_int_equal(mkfifo(path_of("pipe"), 0600), 0);
   for (int here = 0; here < 2; ++here) {
     setenv("CREMA_HDF5_FORK", here ? "0" : "1", 1);
@@ -334,6 +336,7 @@ TEST(what_is_no_file_is_named) {
   }
   unsetenv("CREMA_HDF5_FORK");
   unlink(path_of("text"));
+  unlink(path_of("pointer"));
   unlink(path_of("pipe"));
   cr_hdf5_reader_close(NULL);
 }

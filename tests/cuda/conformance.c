@@ -1,5 +1,5 @@
 /* What every back end's device must do, whatever it is: memory, copies, conversions, events, peers,
- * faults. The argument names the device: cpu, sim or cuda. */
+ * faults. The argument names the device: cpu, sim, cuda or opencl. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,7 +97,7 @@ TEST(page_locked_memory_takes_part_in_copies) {
 }
 
 TEST(addresses_know_their_device) {
-  if (backend()->owner == NULL) skip(); /* only CUDA can be asked for an address's device */
+  if (backend()->owner == NULL) skip(); /* only GPUs can be asked for an address's device */
   int here = 0;
   crema_device *found = NULL;
   crema_devptr a = device_memory(10);
@@ -385,6 +385,7 @@ static bool open_device(const char *name) {
   crema_device_type type = CREMA_DEVICE_CPU;
   if (strcmp(name, "sim") == 0) type = CREMA_DEVICE_SIM;
   if (strcmp(name, "cuda") == 0) type = CREMA_DEVICE_CUDA;
+  if (strcmp(name, "opencl") == 0) type = CREMA_DEVICE_OPENCL;
   return crema_device_get(type, 0, &device) == CREMA_OK &&
          crema_context_create(device, 1, &context) == CREMA_OK &&
          crema_context_create(device, 2, &other) == CREMA_OK;

@@ -1,4 +1,4 @@
-/* Exchanges between CUDA devices: sums of all element types by every way, failures of NCCL, and
+/* Exchanges between GPUs: sums of all element types by every way, failures of NCCL, and
  * training. Runs with as many devices as there are, up to three; failures need the fake NCCL. */
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -7,6 +7,7 @@
 #include "crema/solver.h"
 #include "device/device.h"
 #include "device/memory/driver.h"
+#include "device/registry.h"
 #include "folder.h"
 #include "log_lines.h"
 #include "parallel/ranks.h"
@@ -38,8 +39,9 @@ static bool has_nccl(void) {
 
 /* The plug-in has opened the libraries by then, wherever they are. */
 static void find_fakes(void) {
-  find(dlopen(getenv("CREMA_CUDA_PLUGIN"), RTLD_NOW | RTLD_LOCAL), "fake_peer_copies",
-       &fake.peer_copies);
+  const char *plugin = getenv("CREMA_CUDA_PLUGIN");
+  if (plugin == NULL) return;
+  find(dlopen(plugin, RTLD_NOW | RTLD_LOCAL), "fake_peer_copies", &fake.peer_copies);
   if (!has_nccl()) return;
   void *nccl = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
   find(nccl, "fake_nccl_fail", &fake.inject);
@@ -108,7 +110,7 @@ static void check_sums(ranks *all, int n) {
       double sum = 0;
       for (int k = 0; k < all->count; ++k) sum += small_integer(&all->rank[k], i);
       if (get_value(span->type, host, i) == sum) continue;
-      fail_msg("%s, value %d of rank %d of %d is %g, not %g", crema_dtype_name(span->type), (int)i,
+      fail_msg("%s, value %d of rank %d of %d is %.17g, not %.17g", crema_dtype_name(span->type), (int)i,
                n, all->count, get_value(span->type, host, i), sum);
     }
     free(host);
@@ -511,15 +513,15 @@ TEST(s3_27_auto_takes_nccl) {
 }
 
 int main(void) {
-  device_count = crema_device_count(CREMA_DEVICE_CUDA);
+  device_count = crema_device_count(cr_registry_gpu_type());
   if (device_count > MOST_DEVICES) device_count = MOST_DEVICES;
   if (device_count < 1) {
     printf("skipped: %s\n", crema_error_text());
     return SKIPPED;
   }
   for (int i = 0; i < device_count; ++i) {
-    ok(crema_device_open(CREMA_DEVICE_CUDA, &i, 1));
-    ok(crema_device_get(CREMA_DEVICE_CUDA, i, &devices[i]));
+    ok(crema_device_open(cr_registry_gpu_type(), &i, 1));
+    ok(crema_device_get(cr_registry_gpu_type(), i, &devices[i]));
   }
   find_fakes();
   if (fake.inject == NULL) files_kept = 1 << 10; /* the real driver and NCCL keep theirs */

@@ -51,29 +51,29 @@ foreach(device cpu sim)
   set_tests_properties(device/conformance_${device} PROPERTIES ENVIRONMENT "CREMA_SIM=devices=2")
 endforeach()
 
-if(NOT CREMA_CUDA)
-  return()
-endif()
-
-# The plug-in itself. Skipped where there is no GPU.
+# The programs that run on a GPU, of whatever plug-in.
 set(comparisons kernels windows shapes)
 add_cuda_rows(cuda_rows_on_gpu ${CMAKE_CURRENT_LIST_DIR}/device_gpu.c)
 foreach(what ${comparisons})
   add_executable(cuda_${what} ${cuda_compares_${what}} $<TARGET_OBJECTS:cuda_rows_on_gpu>)
   add_cuda_test(cuda_${what})
-  add_dependencies(cuda_${what} crema_cuda)
-  add_test(NAME cuda/${what} COMMAND cuda_${what})
 endforeach()
 add_executable(cuda_train ${CMAKE_CURRENT_LIST_DIR}/train.c
   ${CMAKE_CURRENT_LIST_DIR}/device_gpu.c)
 add_cuda_test(cuda_train)
-add_dependencies(cuda_train crema_cuda)
-add_test(NAME cuda/train COMMAND cuda_train)
 add_executable(cuda_exchange ${CMAKE_CURRENT_LIST_DIR}/exchange.c)
 add_cuda_test(cuda_exchange)
 target_link_libraries(cuda_exchange PRIVATE ${CMAKE_DL_LIBS})
-add_dependencies(cuda_exchange crema_cuda)
-add_test(NAME cuda/exchange COMMAND cuda_exchange)
+
+if(NOT CREMA_CUDA)
+  return()
+endif()
+
+# The CUDA plug-in itself. Skipped where there is no GPU.
+foreach(what ${comparisons} train exchange)
+  add_dependencies(cuda_${what} crema_cuda)
+  add_test(NAME cuda/${what} COMMAND cuda_${what})
+endforeach()
 set(golden_run golden -q -gpu 0 -pending ${CMAKE_CURRENT_SOURCE_DIR}/golden/pending.txt
   ${PROJECT_BINARY_DIR}/golden/layers ${PROJECT_BINARY_DIR}/golden/solvers)
 add_test(NAME cuda/conformance COMMAND device_conformance cuda)

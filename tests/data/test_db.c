@@ -358,6 +358,10 @@ FIXTURE_TEST(test_foreign_files_are_refused) {
   ok(cr_file_write(fixture_path(f, "db/data.mdb"), text, sizeof text));
   assert_fails(cr_db_open("lmdb", path, CR_DB_READ, &db), CREMA_E_CORRUPT, "not an LMDB");
   assert_int_equal(cr_db_open("lmdb", path, CR_DB_WRITE, &db), CREMA_E_CORRUPT);
+  static const char pointer[] = "version https://git-lfs.github.com/spec/v1\n";
+  ok(cr_file_write(fixture_path(f, "db/data.mdb"), pointer, sizeof pointer - 1));
+  assert_fails(cr_db_open("lmdb", path, CR_DB_READ, &db), CREMA_E_CORRUPT,
+               "the file looks like a Git LFS pointer");
   assert_null(cr_db_detect(fixture_path(f, "nothing")));
 }
 

@@ -14,6 +14,7 @@
 #include "layers/registry.h"
 #include "net/epoch.h"
 #include "net/net_values.h"
+#include "pose_record.h"
 
 enum { SAMPLES = 7, SIDE = 8, MOST = 1 << 16 };
 
@@ -50,6 +51,18 @@ static void put_annotated(int index, cr_buffer *value) {
   ok(cr_wire_print(message, value));
   cr_message_free(message);
   cr_buffer_free(&text);
+}
+
+/* A person per record, one pixel further to the right in each. */
+static void put_posed(int index, cr_buffer *value) {
+  const pose_record record = {.channels = 4,
+                              .height = 24,
+                              .width = 80,
+                              .joints = 17,
+                              .scale = 1,
+                              .x = 40 + (float)index,
+                              .y = 12};
+  pose_write(&record, value);
 }
 
 /* Images, label maps, and clips of one frame. */
@@ -103,6 +116,7 @@ static void make_all(const fixture *f) {
   make_hdf5(f);
   (void)fixture_db(f, "boxed", SAMPLES, put_boxed);
   (void)fixture_db(f, "annotated", SAMPLES, put_annotated);
+  (void)fixture_db(f, "posed", SAMPLES, put_posed);
 }
 
 /* ---- the layers ---- */
@@ -117,6 +131,10 @@ static const struct input_row {
      "data_param { source: 'annotated' backend: LMDB batch_size: %d } annotated_data_param { }", 0,
      false},
     {"BoxData", "data_param { source: 'boxed' backend: LMDB batch_size: %d }", 0, false},
+    {"CPMData",
+     "data_param { source: 'posed' backend: LMDB batch_size: %d } transform_param { np_in_lmdb: 17 "
+     "crop_size_x: 32 crop_size_y: 16 stride: 8 }",
+     0, false},
     {"Data", "data_param { source: 'boxed' backend: LMDB batch_size: %d }", 0, false},
     {"Data", "data_param { source: 'boxed' backend: LMDB batch_size: %d cache: true }", 0, false},
     {"DenseImageData", "dense_image_data_param { source: 'maps.txt' batch_size: %d }", 0, false},

@@ -99,6 +99,19 @@ expect_ok "convert_imageset to LevelDB"
 run compute_image_mean set_leveldb set.mean
 expect_ok "mean of the LevelDB"
 cmp -s first.mean set.mean || fail "the mean image of the LevelDB differs"
+# A BMP of 2 x 2 pixels becomes a PNG of the same pixels.
+printf '%b' 'BM\x46\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\x2\0\0\0\x2\0\0\0\x1\0\x18\0\0\0\0\0\x10\0\0\0' \
+  '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x1\x2\x3\x4\x5\x6\0\0\x7\x8\x9\xa\xb\xc\0\0' >pictures/four.bmp
+echo "four.bmp 1" >bmp.txt
+for how in "" "-encoded"; do
+  rm -rf bmp_lmdb
+  # shellcheck disable=SC2086
+  run convert_imageset $how pictures bmp.txt bmp_lmdb
+  expect_ok "convert_imageset $how of a BMP"
+  run compute_image_mean bmp_lmdb "bmp$how.mean"
+  expect_ok "mean of the BMP with '$how'"
+done
+cmp -s bmp.mean bmp-encoded.mean || fail "the mean image of an encoded BMP differs"
 rm -rf gray_lmdb
 run convert_imageset -gray -resize_height 20 -resize_width 30 -shuffle -seed 5 pictures list.txt gray_lmdb
 expect_ok "gray, resized, shuffled"

@@ -1,5 +1,5 @@
 /* The rows of the mechanisms that ask for a device with memory of its own, on whatever device there
- * is: the argument names it: cpu, sim or cuda. What only a simulated device can show is in the
+ * is: the argument names it: cpu, sim, cuda or opencl. What only a simulated device can show is in the
  * other programs of this folder. Exit code 77: there is no such device. */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -523,12 +523,12 @@ TEST(s4_24_page_locked_memory_by_its_alias) {
 }
 
 static bool open_device(const char *name) {
-  static const char *const names[] = {"cpu", "cuda", "sim"};
+  static const char *const names[] = {"cpu", "cuda", "sim", "opencl"};
   const int first = 0;
   int type = 0;
-  while (type < 3 && strcmp(name, names[type]) != 0) ++type;
-  if (type == 3) {
-    fprintf(stderr, "there are devices cpu, sim and cuda, not \"%s\"\n", name);
+  while (type < 4 && strcmp(name, names[type]) != 0) ++type;
+  if (type == 4) {
+    fprintf(stderr, "there are devices cpu, sim, cuda and opencl, not \"%s\"\n", name);
     exit(2);
   }
   return crema_device_open((crema_device_type)type, &first, 1) == CREMA_OK &&

@@ -13,6 +13,7 @@
 
 #include "core/fail.h"
 #include "device/device.h"
+#include "device/registry.h"
 #include "layers/registry.h"
 
 typedef struct tally {
@@ -204,7 +205,7 @@ static bool choose_device(const char *text) {
     fprintf(stderr, "golden: -gpu takes a number, not \"%s\"\n", text);
     return false;
   }
-  const crema_device_type type = simulated ? CREMA_DEVICE_SIM : CREMA_DEVICE_CUDA;
+  const crema_device_type type = simulated ? CREMA_DEVICE_SIM : cr_registry_gpu_type();
   if (crema_device_get(type, (int)index, &device) == CREMA_OK) return true;
   fprintf(stderr, "golden: %s\n", crema_error_text());
   return false;

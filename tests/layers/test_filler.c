@@ -130,6 +130,15 @@ TEST(test_scaled) {
   assert_close(m.variance, 9 * 2.0 / 250, 0.1 * 9 / 250);
 }
 
+/* alpha is the slope of the leaky ReLU that follows. */
+TEST(test_alpha) {
+  Caffe__FillerParameter msra = filler_of("msra");
+  msra.has_alpha = true;
+  msra.alpha = 2;
+  const moments m = moments_of(&msra, "40 10 5 5");
+  assert_close(m.variance, 2.0 / 250 / 5, 0.1 / 250 / 5);
+}
+
 /* The kernel that upsamples by 2: (1/4 3/4 3/4 1/4) along each axis. */
 TEST(test_bilinear) {
   static const float side[] = {0.25f, 0.75f, 0.75f, 0.25f};

@@ -1,6 +1,7 @@
 /* Files of results of DetectionOutput, and sizes of pictures of DetectionEvaluate. */
 #include "folder.h"
 #include "layers/layer_rig.h"
+#include "log_lines.h"
 
 enum { PRIORS = 2 };
 
@@ -62,6 +63,34 @@ TEST(voc_has_a_file_for_each_class) {
   }
   assert_false(cr_file_exists(path_of("out/deep/det_none.txt")));
   rig_free(&r);
+  clean();
+}
+
+/* A published net has the paths of its author. */
+TEST(paths_of_another_machine_are_a_warning) {
+  static log_lines lines;
+  rig r;
+  char text[1000];
+  for (int exists = 0; exists < 2; ++exists) { /* the folder above output_directory */
+    if (exists == 1) write_text("far", "");
+    snprintf(text, sizeof text,
+             "detection_output_param { num_classes: 3 save_output_param { output_directory: "
+             "'%s/far/out' output_format: 'VOC' label_map_file: '%s/no_map' name_size_file: "
+             "'%s/no_sizes' } }",
+             folder, folder, folder);
+    rig_make(&r, "DetectionOutput", text, CAFFE__PHASE__TEST, "1 8|1 6|1 2 8", 1);
+    listen_to(&lines, CREMA_LOG_WARNING);
+    if (exists == 0) {
+      ok(rig_setup(&r));
+      ok(rig_forward(&r));
+      assert_non_null(strstr(lines.text, "/no_map"));
+      assert_non_null(strstr(lines.text, "the results are not written"));
+    } else {
+      assert_int_equal(rig_setup(&r), CREMA_E_NOT_FOUND);
+    }
+    stop_listening();
+    rig_free(&r);
+  }
   clean();
 }
 

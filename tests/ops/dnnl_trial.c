@@ -115,8 +115,11 @@ static void convert(const fixture *f, int i, cr_format dst_format, void *dst, cr
 crema_status prepare(trial *t, fixture *f, const cr_kernel *kernel) {
   *t = (trial){.kernel = kernel};
   assert_non_null(kernel);
-  t->plan = (cr_plan){
-      .desc = f->desc, .context = cr_host_context(), .hint = f->hint, .format = t->format};
+  t->plan = (cr_plan){.desc = f->desc,
+                      .context = cr_host_context(),
+                      .kernel = kernel,
+                      .hint = f->hint,
+                      .format = t->format};
   for (int i = 0; i < f->desc->args; ++i) t->format[i] = (cr_format){f->desc->arg[i].type, NULL};
   crema_status status = kernel->plan == NULL ? CREMA_OK : kernel->plan(&t->plan);
   if (status != CREMA_OK) return status;

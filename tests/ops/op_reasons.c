@@ -157,6 +157,20 @@ static bool is_of_groups(const question *q) {
   return q->desc->u.conv.window.axes != 2 || q->desc->u.conv.group != 1;
 }
 
+static bool is_not_over_two_axes(const question *q) {
+  return q->desc->u.conv.window.axes != 2;
+}
+
+/* Half of a tile of 8 outputs would be empty. */
+static bool has_few_outputs_in_a_group(const question *q) {
+  return q->desc->arg[3].shape.dim[1] < 4 * q->desc->u.conv.group;
+}
+
+static bool has_shared_windows(const question *q) {
+  const int64_t group = q->desc->u.conv.group;
+  return q->desc->arg[0].shape.dim[1] != group || q->desc->arg[3].shape.dim[1] != group;
+}
+
 static bool is_no_point(const question *q) {
   const cr_window *w = &q->desc->u.conv.window;
   for (int a = 0; a < 2; ++a) {
@@ -415,8 +429,13 @@ static const reason reasons[] = {
     {"", "values of two types", has_short_values, false},
     {"", "products of ", has_short_values, false},
     {"", "no instructions for products of bf16", has_short_values, false},
-    {"conv_", "a window over ", has_other_axes, true},
-    {"conv_", "an empty shape", is_empty, true},
+    {"conv_", "an empty shape", is_empty, false},
+    {"conv_fwd_dnnl", "a window over ", has_other_axes, true},
+    {"conv_fwd_dnnl", "an empty shape", is_empty, true},
+    {"conv_bwd_data_dnnl", "a window over ", has_other_axes, true},
+    {"conv_bwd_data_dnnl", "an empty shape", is_empty, true},
+    {"conv_bwd_weights_dnnl", "a window over ", has_other_axes, true},
+    {"conv_bwd_weights_dnnl", "an empty shape", is_empty, true},
     {"conv_fwd_dnnl", "a window entirely in the padding", misses_input, false},
     {"conv_bwd_weights_dnnl", "weights that only see padding", has_columns_in_padding, false},
     {"conv_fwd_f32_border", "not a padded 1x1 convolution", is_no_padded_point, true},
@@ -449,6 +468,14 @@ static const reason reasons[] = {
     {"conv_fwd_points", "post operations other than limits", has_more_than_sum_and_limits, true},
     {"conv_fwd_points", "the source is not channels-last", is_possible, false},
     {"conv_fwd_points", "the result is not channels-last", is_possible, false},
+    {"conv_fwd_windows", "not over two axes", is_not_over_two_axes, true},
+    {"conv_fwd_windows", "an empty shape", is_empty, true},
+    {"conv_fwd_windows", "few outputs", has_few_outputs_in_a_group, true},
+    {"conv_fwd_windows", "post operations other than limits", has_more_than_sum_and_limits, true},
+    {"conv_fwd_channels", "not over two axes", is_not_over_two_axes, true},
+    {"conv_fwd_channels", "an empty shape", is_empty, true},
+    {"conv_fwd_channels", "not a window for each channel", has_shared_windows, true},
+    {"conv_fwd_channels", "post operations other than limits", has_more_than_sum_and_limits, true},
     {"ip_", "an empty shape", is_empty, true},
     {"ip_fwd_dnnl_matmul", "a product of few rows", has_few_rows, true},
     {"lrn_fwd_dnnl", "LRN over one channel", is_over_one_channel, true},

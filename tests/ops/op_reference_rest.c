@@ -272,8 +272,10 @@ static void region_pool(const cr_op_desc *d, double *const *in, double *const *o
         (int64_t)roi[0] * channels + (parts ? (c * rows + at[1]) * columns + at[0] : c);
     double low[2], high[2], sum = 0, area = 0, largest = 0, best = -INFINITY;
     for (int k = 0; k < 2; ++k) {
-      const double begin = parts ? round(roi[1 + k]) * scale : round(roi[1 + k] * scale);
-      const double end = parts ? (round(roi[3 + k]) + 1) * scale : round(roi[3 + k] * scale) + 1;
+      const double pad = (double)d->u.roi.pad * (roi[3 + k] - roi[1 + k] + 1);
+      const double first = roi[1 + k] - pad, last = roi[3 + k] + pad;
+      const double begin = parts ? round(first) * scale : round(first * scale);
+      const double end = parts ? (round(last) + 1) * scale : round(last * scale) + 1;
       const double size = fmax(end - begin, parts ? 0.1 : 1) / (double)parts_of[k];
       low[k] = floor(begin + (double)at[k] * size);
       high[k] = ceil(begin + (double)(at[k] + 1) * size);

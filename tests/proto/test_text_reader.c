@@ -133,6 +133,7 @@ TEST(nets_and_solvers_are_distinguished) {
        "t:2:1: this is a network, not a solver; a solver file names it with net: \"FILE\""},
       {"layer { name: 'l' }",
        "t:1:1: this is a network, not a solver; a solver file names it with net: \"FILE\""},
+      {"item { label: 1 }", "t:1:1: this is a label map, neither a network nor a solver"},
       {"base_lr: 1 layer { }", "t:1:12: unknown field \"layer\" in SolverParameter"},
       {"net_param { base_lr: 1 }", "t:1:13: unknown field \"base_lr\" in NetParameter"},
   };
@@ -225,6 +226,10 @@ TEST(refused_structure) {
       {"layer { name: 'p' pooling_param { pool: MIN } }",
        "t:1:41: layer 'p': \"MIN\" is not a value of caffe.PoolingParameter.PoolMethod; did you "
        "mean MAX?"},
+      {"layers { name: 's' type: ZEBRA_STRIPE }",
+       "t:1:26: layer 's': unknown layer type \"ZEBRA_STRIPE\""},
+      {"layers { name: 's' type: CONVOLUTE }",
+       "t:1:26: layer 's': unknown layer type \"CONVOLUTE\"; did you mean CONVOLUTION?"},
       {"layers { name: 'c' pool_param {} }",
        "t:1:20: layer 'c': unknown field \"pool_param\" in V1LayerParameter"},
       {"layer { type: 'WarpCTCLoss' warpctc_loss_param {} }",

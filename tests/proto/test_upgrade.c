@@ -442,6 +442,8 @@ TEST(segmentation_of_the_second_format) {
               "layer {\n  name: \"b\"\n  type: \"Scale\"\n  blobs {\n    data: 1\n  }\n"
               "  blobs {\n    data: 2\n  }\n  scale_param {\n    bias_term: true\n  }\n}\n",
               true);
+  net_becomes("layers { type: LOCAL local_param { num_output: 2 } }",
+              "layer {\n  type: \"Local\"\n  local_param {\n    num_output: 2\n  }\n}\n", true);
   net_becomes("layers { type: CROP bottom: 'x' bottom: 'like' top: 'y' }",
               "layer {\n  type: \"Crop\"\n  bottom: \"x\"\n  bottom: \"like\"\n  top: \"y\"\n}\n",
               true);

@@ -138,6 +138,13 @@ TEST(dialects_of_a_normalization) {
             BYTES("\xDA\x08\x06\x28\x01\x30\x00\x3A\x00"));
 }
 
+/* MS-CNN's pad_ratio has the number of pooled_size. */
+TEST(dialects_of_a_pooling_of_regions) {
+  must_mean(&caffe__roipooling_parameter__descriptor, "pad_ratio: 0.5\n",
+            BYTES("\x25\x00\x00\x00\x3F"));
+  must_mean(&caffe__roipooling_parameter__descriptor, "pooled_size: 3\n", BYTES("\x20\x03"));
+}
+
 /* A layer of PSPNet's models has bn_param under the number of trt_param. It is kept aside. */
 TEST(bn_param_in_models) {
   ProtobufCMessage *message = must_read(LAYER, BYTES("\x12\x02"

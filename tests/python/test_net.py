@@ -141,6 +141,7 @@ class SmallNet(case.FolderCase):
                 lambda: net.blobs.__setitem__("data", array),
                 lambda: net.blobs.update(data=array),
                 lambda: net.layers[1].blobs.__setitem__(0, array),
+                lambda: net.layers.__setitem__(0, net.layers[1]),
                 lambda: net.layer_dict.clear(),
                 lambda: net.blob_loss_weights.__setitem__("loss", 2)):
             with self.assertRaisesRegex(TypeError, "belongs to the net and cannot be changed; "):

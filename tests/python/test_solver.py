@@ -65,6 +65,10 @@ class Solving(case.FolderCase):
         with self.assertRaises(RuntimeError):
             self.solver.max_iter = -1
 
+    def test_test_nets_are_fixed(self):
+        with self.assertRaisesRegex(TypeError, "the solver's file names the test nets"):
+            self.solver.test_nets.append(self.solver.net)
+
     def test_param(self):
         """Fields of the file; those that can be changed change the solver."""
         param = self.solver.param

@@ -97,6 +97,8 @@ class Threads(case.FolderCase):
         Meeting.threads.clear()
         for found in at_once(*[net.forward for net in nets]):
             np.testing.assert_array_equal(found["y"], np.full((2, 3), 6))
+        self.assertEqual(len(Meeting.threads), 2)
+        Meeting.threads.clear()
         for found in at_once(*[lambda net=net: net.backward(y=np.ones((2, 3))) for net in nets]):
             np.testing.assert_array_equal(found["x"], np.full((2, 3), 2))
         self.assertEqual(len(Meeting.threads), 2)

@@ -1,17 +1,11 @@
 /* HDF5 for the shared library and the command: from its module. */
-#define _GNU_SOURCE /* dl_iterate_phdr */
 #include <dlfcn.h>
-#include <link.h>
 #include <string.h>
 
 #include "core/fail.h"
 #include "core/hdf5_api.h"
 #include "core/module.h"
-
-static int is_hdf5(struct dl_phdr_info *info, size_t size, void *user) {
-  (void)size, (void)user;
-  return info->dlpi_name != NULL && strstr(info->dlpi_name, "libhdf5") != NULL;
-}
+#include "core/system.h"
 
 /* At the end of the process HDF5 closes open files, and crashes on a file that it failed to write
  * or close before. Crema closes its files itself, so it switches HDF5's exit handler off, unless
@@ -26,7 +20,7 @@ static void do_nothing_at_exit(void *library) {
 crema_status cr_hdf5_open(cr_hdf5_api *api) {
   static const char name[] = "libcrema-hdf5.so";
   void *library = NULL;
-  bool of_host = dl_iterate_phdr(is_hdf5, NULL) != 0;
+  bool of_host = cr_system_has_library("libhdf5");
   if (cr_module_open(name, "CREMA_HDF5_MODULE", &library) != CREMA_OK) {
     return cr_fail_in(CREMA_E_UNSUPPORTED, "no HDF5 files");
   }

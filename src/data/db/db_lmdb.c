@@ -19,8 +19,10 @@
 #include "core/buffer.h"
 #include "core/fail.h"
 #include "core/file.h"
+#include "core/file_kind.h"
 #include "core/io.h"
 #include "core/log.h"
+#include "core/system.h"
 #include "data/db/db.h"
 #include "data/db/lmdb_env.h"
 #include "data/db/lmdb_walk.h"
@@ -77,11 +79,21 @@ static crema_status fail_lmdb(int rc, const char *path, const char *what) {
   }
 }
 
+static const char *kind_of(int fd) {
+  uint8_t bytes[CR_FILE_KIND_BYTES];
+  const ssize_t size = cr_io_read_at(fd, bytes, sizeof bytes, 0);
+  return size > 0 ? cr_file_kind(bytes, (size_t)size) : NULL;
+}
+
 /* The file holds the two meta pages, the records and the list of free pages. It lacks pages at its
  * end that became free before they were written. */
 static crema_status check_pages(int fd, const char *path, uint64_t size) {
   cr_lmdb_meta meta;
   crema_status status = cr_lmdb_meta_newest(fd, &meta);
+  const char *kind = status == CREMA_E_CORRUPT ? kind_of(fd) : NULL;
+  if (kind != NULL) {
+    return cr_fail(status, "%s: the file looks like %s; expected an LMDB database", path, kind);
+  }
   if (status != CREMA_OK) return cr_fail_in(status, "%s", path);
   uint64_t pages = size / meta.page_size;
   if (pages >= 2 && meta.used_pages <= pages) return CREMA_OK;

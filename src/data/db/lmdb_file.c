@@ -9,6 +9,7 @@
 #include "core/clock.h"
 #include "core/fail.h"
 #include "core/io.h"
+#include "core/system.h"
 
 /* A meta page: header, magic (4), version (4), address (8), map size (8), the trees of free pages
  * and of records (48 each), last page (8), transaction (8). A tree: pad (4; in the first the page

@@ -19,6 +19,7 @@
 #include "core/file.h"
 #include "core/io.h"
 #include "core/log.h"
+#include "core/system.h"
 
 #define PREFIX "crema-leveldb-"
 enum { DRAWN = 6 /* letters that mkdtemp puts at the end */ };

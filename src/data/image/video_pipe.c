@@ -9,6 +9,7 @@
 
 #include "core/fail.h"
 #include "core/file.h"
+#include "core/system.h"
 
 /* Makes ffmpeg take any name as a file name. */
 #define FILE_PREFIX "file:"

@@ -15,6 +15,7 @@
 #include "core/hdf5_file.h"
 #include "core/io.h"
 #include "core/log.h"
+#include "core/system.h"
 
 static crema_status look_at(cr_hdf5_reader *file, const char *name, crema_shape *out) {
   cr_hdf5_info info;

@@ -1,9 +1,7 @@
-#define _GNU_SOURCE /* sched_getaffinity */
 
 #include "data/pipeline/pipeline.h"
 
 #include <inttypes.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +10,7 @@
 #include "core/fail.h"
 #include "core/log.h"
 #include "core/mem_available.h"
+#include "core/system.h"
 #include "data/pipeline/pipeline_private.h"
 #include "device/device.h"
 #include "device/memory/driver.h"
@@ -61,9 +60,7 @@ crema_status cr_load_image(cr_load *load, const int extent[3], const char *advic
 }
 
 int cr_pipeline_processors(void) {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
-  return (int)sysconf(_SC_NPROCESSORS_ONLN);
+  return cr_system_processors();
 }
 
 crema_status cr_pipeline_threads(uint32_t wanted, int *out) {

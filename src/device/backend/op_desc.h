@@ -3,6 +3,7 @@
 #define CR_DEVICE_OP_DESC_H
 
 #include "crema/types.h"
+#include "device/backend/op_enums.h"
 
 typedef enum cr_op_kind {
 #define CR_OP(NAME, name, args, cost) CR_OP_##NAME,
@@ -10,8 +11,6 @@ typedef enum cr_op_kind {
 #undef CR_OP
   CR_OP_KINDS
 } cr_op_kind;
-
-enum { CR_MAX_SPATIAL = 8 };
 
 /* Window of a convolution or pooling, one entry per spatial axis. */
 typedef struct cr_window {
@@ -41,22 +40,6 @@ typedef struct cr_lrn_params {
   bool within_channel;
 } cr_lrn_params;
 
-typedef enum cr_unary {
-  CR_UNARY_RELU,      /* x for x > 0, alpha x otherwise */
-  CR_UNARY_SIGMOID,   /* 1 / (1 + exp(-x)) */
-  CR_UNARY_TANH,      /* tanh(x) */
-  CR_UNARY_POWER,     /* (beta x + gamma)^alpha */
-  CR_UNARY_EXP,       /* exp(alpha (beta x + gamma)) */
-  CR_UNARY_LOG,       /* alpha log(beta x + gamma) */
-  CR_UNARY_ABS,       /* |x| */
-  CR_UNARY_ELU,       /* beta x for x > 0, beta alpha (exp(x) - 1) otherwise */
-  CR_UNARY_BNLL,      /* log(1 + exp(x)) */
-  CR_UNARY_THRESHOLD, /* 1 for x > alpha, 0 otherwise */
-  CR_UNARY_CLIP,      /* x cut to [alpha, beta]; its derivative at alpha and beta is gamma */
-  CR_UNARY_SWISH,     /* x / (1 + exp(-alpha x)) */
-  CR_UNARY_FUNCTIONS
-} cr_unary;
-
 /* A post operation, on each value of a result before it is written. */
 typedef enum cr_post_kind {
   CR_POST_NONE,
@@ -71,7 +54,6 @@ typedef struct cr_post {
 } cr_post;
 
 /* Applied in this order; CR_POST_NONE follows the last one. One CR_POST_ADD at most. */
-enum { CR_POSTS = 4 };
 typedef struct cr_posts {
   cr_post post[CR_POSTS];
 } cr_posts;
@@ -94,23 +76,6 @@ typedef struct cr_ip_params {
 static inline bool cr_unary_by_value(cr_unary function) {
   return function == CR_UNARY_RELU || function == CR_UNARY_SIGMOID || function == CR_UNARY_TANH;
 }
-
-typedef enum cr_reduction { CR_REDUCE_SUM, CR_REDUCE_ASUM, CR_REDUCE_SUMSQ } cr_reduction;
-
-/* g' = grad_scale * g + decay term (L2: decay * w, L1: decay * sign(w)). A decoupled decay is no
- * part of g': decay * w is subtracted from w in addition to the rule's step. */
-typedef enum cr_update_rule {
-  CR_UPDATE_SGD,      /* h = momentum h + rate g'; w -= h */
-  CR_UPDATE_NESTEROV, /* h' = momentum h + rate g'; w -= (1 + momentum) h' - momentum h */
-  CR_UPDATE_ADAGRAD,  /* h += g'^2; w -= rate g' / (sqrt(h) + delta) */
-  CR_UPDATE_RMSPROP,  /* h = rms_decay h + (1 - rms_decay) g'^2; as AdaGrad */
-  CR_UPDATE_ADADELTA, /* h0: squared gradients, h1: squared steps */
-  CR_UPDATE_ADAM,     /* h0: first, h1: second moment; rate holds the bias correction */
-  /* For layer-wise rates, in two steps: the gradient becomes the step of Adam, decoupled decay
-   * included, and w stays (only UPDATE_KEEP); then w -= rate g', and the history stays. */
-  CR_UPDATE_DIRECTION,
-  CR_UPDATE_DESCENT
-} cr_update_rule;
 
 typedef enum cr_resampling {
   CR_RESAMPLE_NEAREST,
@@ -184,6 +149,7 @@ typedef union cr_op_params {
   struct {
     float scale;
     int ratio;
+    float pad; /* pooling of maxima: share of a region's side that is added to both ends */
   } roi;
   struct {
     bool rows_first, clamped;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "core/fail.h"
+#include "core/system.h"
 #include "device/backend/convert.h"
 #include "device/backend/copy_check.h"
 #include "device/cpu/cpu.h"
@@ -50,7 +51,7 @@ static crema_status cpu_describe(crema_device *device, crema_device_info *out) {
   cr_dnnl_describe(out->library, sizeof out->library);
   size_t page = (size_t)sysconf(_SC_PAGESIZE);
   out->memory_total = (size_t)sysconf(_SC_PHYS_PAGES) * page;
-  out->memory_free = (size_t)sysconf(_SC_AVPHYS_PAGES) * page;
+  out->memory_free = cr_system_free_memory();
   out->compute_units = (int)sysconf(_SC_NPROCESSORS_ONLN);
   return CREMA_OK;
 }

@@ -107,6 +107,7 @@ static crema_status roi_plan(cr_plan *plan) {
     return cr_fail(CREMA_E_SHAPE, "%s: a map and its gradient do not fit",
                    cr_op_kind_name(desc->kind));
   }
+  if (desc->u.roi.pad != 0) return cr_fail(CREMA_E_UNSUPPORTED, "regions with pad_ratio");
   if (!fits(m->dim[2], m->dim[3]) || !fits(to->dim[2], to->dim[3]) || !fits(m->dim[0], m->dim[2]) ||
       !fits(to->dim[0], 1) || !fits(m->dim[1], 1) || !fits(to->dim[1], 1) ||
       !fits(to->dim[2], m->dim[2]) || !fits(to->dim[3], m->dim[3])) {

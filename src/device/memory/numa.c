@@ -6,10 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/fail.h"
+
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
 
 enum { MASK_BITS = 8 * sizeof(unsigned long), BIND_POLICY = 2, MOVE_PAGES = 2 };
 
@@ -39,6 +42,8 @@ static int system_nodes(void) {
   return nodes;
 }
 
+#ifdef __linux__
+
 static int system_current(void) {
   unsigned cpu = 0, node = 0;
   return syscall(SYS_getcpu, &cpu, &node, NULL) == 0 ? (int)node : -1;
@@ -57,6 +62,24 @@ static int system_bind(void *low, size_t bytes, int node) {
       syscall(SYS_mbind, low, bytes, BIND_POLICY, &mask, (unsigned long)MASK_BITS + 1, MOVE_PAGES);
   return failed == 0 ? 0 : errno;
 }
+
+#else
+
+static int system_current(void) {
+  return 0;
+}
+
+static int system_node_of(const void *memory) {
+  (void)memory;
+  return 0;
+}
+
+static int system_bind(void *low, size_t bytes, int node) {
+  (void)low, (void)bytes, (void)node;
+  return 0;
+}
+
+#endif
 
 static const cr_numa_system real_system = {system_nodes, system_current, system_node_of,
                                            system_bind};

@@ -137,10 +137,12 @@ static crema_status fill_xavier(const fill_target *target) {
   return CREMA_OK;
 }
 
-/* He, Zhang, Ren and Sun, "Delving deep into rectifiers", 2015: normal with variance 2/fan; the
- * deviation times scale. */
+/* He, Zhang, Ren and Sun, "Delving deep into rectifiers", 2015, equation 15: normal with variance
+ * 2 / ((1 + alpha^2) fan); the deviation times scale. */
 static crema_status fill_msra(const fill_target *target) {
-  draw_gaussian(target, 0, (double)target->filler->scale * sqrt(2.0 / fan(target)));
+  const double alpha = (double)target->filler->alpha;
+  draw_gaussian(target, 0,
+                (double)target->filler->scale * sqrt(2.0 / (1 + alpha * alpha) / fan(target)));
   return CREMA_OK;
 }
 

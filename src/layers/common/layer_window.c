@@ -1,23 +1,27 @@
 #include "layers/common/layer_window.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "core/fail.h"
 
 crema_status cr_layer_read_extents(const cr_layer *layer, const cr_window_field *field, int axes,
                                    int64_t *out) {
   bool pair = field->has_h || field->has_w;
+  const int stem = (int)strcspn(field->name, "_"); /* kernel_size has kernel_h and kernel_w */
   if (pair && axes != 2) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT,
-                         "%s_h and %s_w need two spatial axes, the bottom has %d", field->name,
-                         field->name, axes);
+                         "%.*s_h and %.*s_w need two spatial axes, the bottom has %d", stem,
+                         field->name, stem, field->name, axes);
   }
   if (pair && field->listed) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT,
-                         "either %s or its _h and _w can be given, not both", field->name);
+                         "either %s or %.*s_h and %.*s_w can be given, not both", field->name, stem,
+                         field->name, stem, field->name);
   }
   if (field->both && field->has_h != field->has_w) {
-    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "%s needs both its _h and its _w", field->name);
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "%.*s_h and %.*s_w can only be given together",
+                         stem, field->name, stem, field->name);
   }
   size_t expected = (size_t)axes;
   bool optional = field->fallback >= 0;

@@ -184,7 +184,8 @@ static crema_status make_products(cr_layer *layer) {
   return CREMA_OK;
 }
 
-/* What both passes need: threads, rows and the bottoms' values. */
+/* What both passes need: threads, rows and the bottoms' values. A pass that keeps its maps is
+ * backward, and computes no top from the scores. */
 static crema_status begin(cr_layer *layer, const crema_context *context, crema_blob *const *bottom,
                           cr_tensor *maps, cr_meanfield_pass *pass) {
   cr_meanfield *s = layer->state;
@@ -194,7 +195,7 @@ static crema_status begin(cr_layer *layer, const crema_context *context, crema_b
   CR_TRY(cr_buffer_reserve(
       &s->row, (size_t)(pass->workers * CR_MEANFIELD_ROWS * s->width) * sizeof(double)));
   CR_TRY(make_products(layer));
-  CR_TRY(cr_host_read(bottom[0]->data, &pass->scores));
+  if (!pass->keeps || s->iterations > 1) CR_TRY(cr_host_read(bottom[0]->data, &pass->scores));
   CR_TRY(cr_host_read(bottom[1]->data, &pass->estimate));
   CR_TRY(cr_host_read(bottom[2]->data, &pass->image));
   cr_host_values old;
@@ -317,7 +318,8 @@ static void destroy(cr_layer *layer) {
   cr_buffer_free(&s->feature);
 }
 
-/* With one iteration, the probabilities do not depend on the scores. */
+/* With one iteration, the probabilities do not depend on the scores, which backward then must not
+ * read. */
 static bool uses_bottom(const cr_layer *layer, int bottom) {
   return bottom != 0 || param_of(layer)->num_iterations > 1;
 }

@@ -34,7 +34,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   }
   return cr_roi_make(layer, bottom, top, CR_OP_PSROI_POOL_FWD, CR_OP_PSROI_POOL_BWD,
                      &(cr_roi_parts){param->output_dim, param->group_size, param->group_size,
-                                     param->spatial_scale, 0},
+                                     param->spatial_scale, 0, 0},
                      false);
 }
 

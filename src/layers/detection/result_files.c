@@ -8,6 +8,7 @@
 
 #include "core/fail.h"
 #include "core/file.h"
+#include "core/log.h"
 
 typedef enum format { VOC, COCO, ILSVRC, FORMATS } format;
 
@@ -48,6 +49,28 @@ static crema_status check_names(const cr_layer *layer, const cr_result_files *f)
   return CREMA_OK;
 }
 
+static bool is_input(const cr_layer *layer, const char *name) {
+  char *path = NULL;
+  const bool found = cr_file_resolve_input(layer->source_dir_file, name, &path) == CREMA_OK &&
+                     cr_file_exists(path);
+  free(path);
+  return found;
+}
+
+/* Whether the paths are of the machine of the net's author: neither the label map nor the folder
+ * above output_directory exists. Who uses such a net wants its boxes, not the author's files. */
+static bool is_foreign(const cr_layer *layer, const Caffe__SaveOutputParameter *param) {
+  const char *slash = strrchr(param->output_directory, '/');
+  char *parent = NULL;
+  if (slash == NULL || slash == param->output_directory || is_input(layer, param->label_map_file)) {
+    return false;
+  }
+  parent = strndup(param->output_directory, (size_t)(slash - param->output_directory));
+  const bool foreign = parent != NULL && !cr_file_exists(parent);
+  free(parent);
+  return foreign;
+}
+
 static crema_status read_files(const cr_layer *layer, cr_result_files *f) {
   ProtobufCMessage *names = NULL;
   char *path = NULL;
@@ -79,6 +102,14 @@ crema_status cr_result_files_open(const cr_layer *layer, const Caffe__SaveOutput
     return cr_layer_fail(layer, CREMA_E_ARGUMENT,
                          "save_output_param: output_format is \"%s\", must be VOC, COCO or ILSVRC",
                          param->output_format);
+  }
+  if (is_foreign(layer, param)) {
+    cr_log_warning(
+        "layer '%s': neither label_map_file %s nor the folder of output_directory %s exists: "
+        "the results are not written",
+        layer->name, param->label_map_file, param->output_directory);
+    out->param = NULL;
+    return CREMA_OK;
   }
   out->texts = format_of(out) == VOC ? classes : 1;
   CR_TRY(cr_layer_in(layer, CR_NEW(out->text, out->texts, "results")));

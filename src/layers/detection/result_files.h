@@ -18,7 +18,8 @@ typedef struct cr_result_files {
 } cr_result_files;
 
 /* Reads what `param` (may be NULL) asks for; it is kept. A `param` without output_directory
- * requests no files. Free with cr_result_files_free, also after a failure. Errors: CREMA_E_ARGUMENT
+ * requests no files; neither does one whose label map and output folder do not exist here, with a
+ * warning. Free with cr_result_files_free, also after a failure. Errors: CREMA_E_ARGUMENT
  * (a field that is missing, an unknown format, a class without a name), or as reading the files. */
 crema_status cr_result_files_open(const cr_layer *layer, const Caffe__SaveOutputParameter *param,
                                   int64_t classes, int64_t background,

@@ -26,6 +26,7 @@ crema_status cr_roi_make(cr_layer *layer, crema_blob *const *bottom, crema_blob 
   cr_op_desc desc = cr_layer_op_desc(forward);
   desc.u.roi.scale = parts->scale;
   desc.u.roi.ratio = parts->ratio;
+  desc.u.roi.pad = parts->pad;
   CR_TRY(CR_LAYER_MAKE(layer, &s->forward, &desc, map, &regions, &to));
   desc.kind = backward;
   return cr_layer_op_make(layer, &s->backward, &desc, uses_map ? 4 : 3,

@@ -14,6 +14,7 @@ typedef struct cr_roi_parts {
   int64_t channels, rows, columns; /* of the top */
   float scale;
   int ratio;
+  float pad;
 } cr_roi_parts;
 
 /* Checks the map (bottom 0) and the regions (bottom 1), shapes the top and makes the ops;

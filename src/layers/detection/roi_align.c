@@ -26,7 +26,8 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   }
   return cr_roi_make(layer, bottom, top, CR_OP_ROI_ALIGN_FWD, CR_OP_ROI_ALIGN_BWD,
                      &(cr_roi_parts){map->axes > 1 ? map->dim[1] : 0, param->pooled_h,
-                                     param->pooled_w, param->spatial_scale, param->sampling_ratio},
+                                     param->pooled_w, param->spatial_scale, param->sampling_ratio,
+                                     0},
                      false);
 }
 

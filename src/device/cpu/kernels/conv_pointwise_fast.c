@@ -218,16 +218,6 @@ static crema_status check_shape(const cr_plan *plan) {
   return CREMA_OK;
 }
 
-/* An addition comes first, then limits. */
-static crema_status find_posts(const cr_posts *posts, points *p) {
-  cr_posts limits = *posts;
-  p->adds = posts->post[0].kind == CR_POST_ADD;
-  for (int i = 0; p->adds && i < CR_POSTS; ++i) {
-    limits.post[i] = i + 1 < CR_POSTS ? posts->post[i + 1] : (cr_post){0};
-  }
-  return cr_dnnl_conv_limits(&limits, &p->low, &p->high);
-}
-
 static crema_status find_weights(const cr_plan *plan, const cr_layout **out) {
   const crema_shape *shape = &plan->desc->arg[1].shape;
   const dnnl_dims_t dims = {shape->dim[0], shape->dim[1], 1, 1};
@@ -257,7 +247,7 @@ static crema_status plan_points(cr_plan *plan) {
   const cr_layout *source = NULL;
   CR_TRY(cr_dnnl_conv_check_registers());
   CR_TRY(check_shape(plan));
-  CR_TRY(find_posts(cr_op_posts(plan->desc), &p));
+  CR_TRY(cr_dnnl_conv_sum_limits(cr_op_posts(plan->desc), &p.adds, &p.low, &p.high));
   CR_TRY(cr_dnnl_conv_last(plan, &source, &plan->format[3].layout));
   CR_TRY(find_weights(plan, &plan->format[1].layout));
   fill(plan, &p);

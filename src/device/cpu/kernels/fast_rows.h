@@ -16,8 +16,13 @@
   X(conv_fwd_planes)        \
   X(conv_fwd_points)        \
   X(conv_fwd_dnnl)          \
+  X(conv_fwd_windows)       \
+  X(conv_fwd_channels)      \
+  X(conv_fwd_gemm)          \
   X(conv_bwd_data_dnnl)     \
+  X(conv_bwd_data_gemm)     \
   X(conv_bwd_weights_dnnl)  \
+  X(conv_bwd_weights_gemm)  \
   X(conv_int8_dnnl)         \
   X(ip_fwd_dnnl_matmul)     \
   X(ip_fwd_dnnl)            \

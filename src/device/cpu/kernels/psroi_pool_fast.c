@@ -81,7 +81,7 @@ static crema_status plan_parts(cr_plan *plan, int map, int result) {
 static crema_status run(const cr_call *call, int map, int result, cr_roi_task_fn *task) {
   const cr_roi_job j = cr_roi_job_of(call, map, result);
   const cr_roi_extents *e = &j.e;
-  CR_TRY(cr_roi_fill_spans(&j, cr_psroi_pool_span));
+  CR_TRY(cr_roi_fill_spans(call->desc, &j, cr_psroi_pool_span));
   return cr_roi_run(call, &j, e->images * e->rows * e->columns, e->results, space_of(e), task);
 }
 

@@ -6,9 +6,8 @@
 #include "core/fail.h"
 #include "device/backend/op_check.h"
 #include "device/cpu/kernels/fast_rows.h"
-#include "device/cpu/kernels/gemm.h"
+#include "device/cpu/kernels/product.h"
 #include "device/cpu/kernels/vector_math.h"
-#include "device/cpu/onednn/gemm.h"
 
 /* T steps of N sequences, D units. */
 typedef struct cr_recurrent_extents {
@@ -26,18 +25,7 @@ static inline cr_recurrent_extents cr_recurrent_extents_of(const cr_op_desc *des
 static inline void cr_recurrent_product(const cr_call *call, const cr_gemm *g) {
 #ifdef CR_REF_F32
   if (call->plan->kernel->library) {
-    const cr_gemm_f32 fast = {.m = g->m,
-                              .n = g->n,
-                              .k = g->k,
-                              .a = g->a,
-                              .a_row = g->a_column == 1 ? g->a_row : g->a_column,
-                              .a_transposed = g->a_column != 1,
-                              .b = g->b,
-                              .b_row = g->b_row,
-                              .b_transposed = g->b_transposed,
-                              .c = g->c,
-                              .c_row = g->c_row,
-                              .accumulate = g->accumulate};
+    const cr_gemm_f32 fast = cr_gemm_of_floats(g);
     cr_cpu_gemm_f32(&fast);
     return;
   }

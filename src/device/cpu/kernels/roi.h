@@ -65,6 +65,18 @@ static inline int64_t cr_roi_clip(double x, int64_t most) {
   return x < 0 ? 0 : x > (double)most ? most : (int64_t)x;
 }
 
+/* A region with u.roi.pad of its sides added to both ends. A side includes its end. */
+static inline void cr_roi_pad(const cr_op_desc *desc, const cr_real *roi, cr_real out[5]) {
+  const cr_real pad = (cr_real)desc->u.roi.pad;
+  const cr_real width = (roi[3] - roi[1] + 1) * pad, height = (roi[4] - roi[2] + 1) * pad;
+  memcpy(out, roi, 5 * sizeof *out);
+  if (pad == 0) return; /* also keeps the last bit of sides beyond the 24 bits of a float */
+  out[1] -= width;
+  out[2] -= height;
+  out[3] += width;
+  out[4] += height;
+}
+
 /* The cells of ROI pooling. The region's side includes `high`. Cells overlap if the side is no
  * multiple of their number. */
 static inline cr_roi_span cr_roi_pool_span(cr_real low, cr_real high, double scale, int64_t cells,

@@ -130,11 +130,13 @@ static inline cr_roi_span *cr_roi_spans_of(const cr_roi_job *j, int64_t r) {
   return (cr_roi_span *)j->table + r * (j->e.rows + j->e.columns);
 }
 
-static inline crema_status cr_roi_fill_spans(const cr_roi_job *j, cr_roi_span_fn *span_of) {
+static inline crema_status cr_roi_fill_spans(const cr_op_desc *desc, const cr_roi_job *j,
+                                             cr_roi_span_fn *span_of) {
   const cr_roi_extents *e = &j->e;
   CR_TRY(cr_roi_check_images(e, j->rois));
   for (int64_t r = 0; r < e->regions; ++r) {
-    const float *roi = j->rois + 5 * r;
+    float roi[5];
+    cr_roi_pad(desc, j->rois + 5 * r, roi);
     cr_roi_span *y = cr_roi_spans_of(j, r), *x = y + e->rows;
     for (int64_t i = 0; i < e->rows; ++i) {
       y[i] = span_of(roi[2], roi[4], j->scale, e->rows, i, e->height);

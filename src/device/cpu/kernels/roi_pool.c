@@ -8,8 +8,11 @@
 #include "device/cpu/kernels/roi.h"
 
 /* The position in a plane of the maximum of cell (i, j); -1: the cell is empty. */
-static int64_t find_maximum(const cr_roi_extents *e, double scale, const cr_real *roi, int64_t i,
-                            int64_t j, const cr_real *plane) {
+static int64_t find_maximum(const cr_roi_extents *e, const cr_op_desc *desc, const cr_real *region,
+                            int64_t i, int64_t j, const cr_real *plane) {
+  const double scale = (double)desc->u.roi.scale;
+  cr_real roi[5];
+  cr_roi_pad(desc, region, roi);
   const cr_roi_span y = cr_roi_pool_span(roi[2], roi[4], scale, e->rows, i, e->height);
   const cr_roi_span x = cr_roi_pool_span(roi[1], roi[3], scale, e->columns, j, e->width);
   int64_t best = -1;
@@ -29,7 +32,6 @@ static crema_status plan_fwd(cr_plan *plan) {
 /* src, rois, dst. */
 static crema_status roi_pool_fwd(const cr_call *call) {
   const cr_roi_extents e = cr_roi_extents_of(call->desc, 0, 2);
-  const double scale = (double)call->desc->u.roi.scale;
   const cr_real *src = cr_as_reals(call->buffer, 0), *rois = cr_as_reals(call->buffer, 1);
   CR_TRY(cr_roi_check_images(&e, rois));
 #pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 2) >= \
@@ -40,7 +42,8 @@ static crema_status roi_pool_fwd(const cr_call *call) {
     const cr_real *plane = src + from * e.height * e.width;
     cr_real *dst = cr_as_reals(call->buffer, 2) + p * e.rows * e.columns;
     for (int64_t cell = 0; cell < e.rows * e.columns; ++cell) {
-      const int64_t best = find_maximum(&e, scale, roi, cell / e.columns, cell % e.columns, plane);
+      const int64_t best =
+          find_maximum(&e, call->desc, roi, cell / e.columns, cell % e.columns, plane);
       dst[cell] = best < 0 ? 0 : plane[best];
     }
   }
@@ -55,7 +58,6 @@ static crema_status plan_bwd(cr_plan *plan) {
 /* diff_dst, rois, src, diff_src. */
 static crema_status roi_pool_bwd(const cr_call *call) {
   const cr_roi_extents e = cr_roi_extents_of(call->desc, 3, 0);
-  const double scale = (double)call->desc->u.roi.scale;
   const int64_t area = e.height * e.width, cells = e.rows * e.columns;
   const cr_real *diff = cr_as_reals(call->buffer, 0), *rois = cr_as_reals(call->buffer, 1);
   CR_TRY(cr_roi_check_images(&e, rois));
@@ -70,7 +72,7 @@ static crema_status roi_pool_bwd(const cr_call *call) {
       if ((int64_t)roi[0] != p / e.channels) continue;
       for (int64_t cell = 0; cell < cells; ++cell) {
         const int64_t best =
-            find_maximum(&e, scale, roi, cell / e.columns, cell % e.columns, plane);
+            find_maximum(&e, call->desc, roi, cell / e.columns, cell % e.columns, plane);
         if (best >= 0) sum[best] += diff[(r * e.channels + p % e.channels) * cells + cell];
       }
     }

@@ -69,7 +69,7 @@ static cr_roi_space space_of(const cr_roi_extents *e, int maps) {
 }
 
 static crema_status run(const cr_call *call, const cr_roi_job *j, int maps, cr_roi_task_fn *task) {
-  CR_TRY(cr_roi_fill_spans(j, cr_roi_pool_span));
+  CR_TRY(cr_roi_fill_spans(call->desc, j, cr_roi_pool_span));
   return cr_roi_run(call, j, j->e.images, j->e.channels, space_of(&j->e, maps), task);
 }
 

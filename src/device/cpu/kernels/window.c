@@ -65,6 +65,32 @@ crema_status cr_slide_conv(const cr_op_desc *desc, int image, int weights, int m
                  crema_shape_text(out, text[2], sizeof text[2]));
 }
 
+crema_status cr_slide_check_floats(const cr_op_desc *desc) {
+  const cr_op_arg *arg = desc->arg;
+  const cr_conv_params *conv = &desc->u.conv;
+  if (conv->window.axes != 2 || arg[0].shape.axes != 4) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "not over two axes");
+  }
+  for (int i = 0; i < desc->args; ++i) {
+    if (arg[i].type != CREMA_F32) return cr_fail(CREMA_E_UNSUPPORTED, "other values than floats");
+  }
+  for (int a = 0; a < 4; ++a) {
+    if (arg[0].shape.dim[a] < 1 || arg[3].shape.dim[a] < 1) {
+      return cr_fail(CREMA_E_UNSUPPORTED, "an empty shape");
+    }
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_slide_check_padded(const cr_slide *slide, int64_t rows, int64_t parts,
+                                   int64_t columns) {
+  enum { COPIES = 16, SPARE = 1 << 16 };
+  const double most = COPIES * (double)cr_most(slide->in_count, slide->out_count) + SPARE;
+  /* In doubles: the product can exceed 64 bits. */
+  if ((double)rows * (double)parts * (double)columns <= most) return CREMA_OK;
+  return cr_fail(CREMA_E_UNSUPPORTED, "a padded plane far larger than the input");
+}
+
 crema_status cr_slide_dense_conv(const cr_op_desc *desc, int image, int weights, int map,
                                  cr_slide *slide) {
   const crema_shape *in = &desc->arg[image].shape, *out = &desc->arg[map].shape;

@@ -25,6 +25,15 @@ crema_status cr_slide_make(const cr_window *window, const crema_shape *in, const
 crema_status cr_slide_conv(const cr_op_desc *desc, int image, int weights, int map,
                            cr_slide *slide) CREMA_MUST_USE;
 
+/* Accepts only forward convolutions of floats over two axes with shapes that are not empty.
+ * Errors: CREMA_E_UNSUPPORTED. */
+crema_status cr_slide_check_floats(const cr_op_desc *desc) CREMA_MUST_USE;
+
+/* Declines a padded copy of a plane, rows x parts x columns, that would be far larger than the
+ * planes of the slide: a large stride, dilation or padding. Errors: CREMA_E_UNSUPPORTED. */
+crema_status cr_slide_check_padded(const cr_slide *slide, int64_t rows, int64_t parts,
+                                   int64_t columns) CREMA_MUST_USE;
+
 /* The same for two axes without dilation. Errors: also CREMA_E_UNSUPPORTED for other windows and
  * for an empty shape. */
 crema_status cr_slide_dense_conv(const cr_op_desc *desc, int image, int weights, int map,

@@ -133,6 +133,15 @@ crema_status cr_dnnl_conv_limits(const cr_posts *posts, float *low, float *high)
   return CREMA_OK;
 }
 
+crema_status cr_dnnl_conv_sum_limits(const cr_posts *posts, bool *adds, float *low, float *high) {
+  cr_posts limits = *posts;
+  *adds = posts->post[0].kind == CR_POST_ADD;
+  for (int i = 0; *adds && i < CR_POSTS; ++i) {
+    limits.post[i] = i + 1 < CR_POSTS ? posts->post[i + 1] : (cr_post){0};
+  }
+  return cr_dnnl_conv_limits(&limits, low, high);
+}
+
 static crema_status find_last(const cr_plan *plan, const_dnnl_primitive_desc_t pd, int id, int arg,
                               const cr_layout **out) {
   cr_const_md md = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, id);
@@ -173,6 +182,16 @@ crema_status cr_dnnl_conv_last(const cr_plan *plan, const cr_layout **src, const
   return status;
 }
 
+/* On processors for which oneDNN has only portable code it multiplies unfolded windows. crema's
+ * kernels for these are faster (kernels/conv_windows_fast.c, conv_gemm_fast.c). Takes ownership of
+ * `pd` if it fails.
+ */
+static crema_status check_product(dnnl_primitive_desc_t pd) {
+  if (!cr_dnnl_pd_named(pd, "gemm:ref")) return CREMA_OK;
+  dnnl_primitive_desc_destroy(pd);
+  return cr_fail(CREMA_E_UNSUPPORTED, "oneDNN implements it with portable code");
+}
+
 static crema_status plan_fwd(cr_plan *plan) {
   static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORMAT},
                                       {1, DNNL_ARG_WEIGHTS, CR_DNNL_FORMAT},
@@ -180,6 +199,7 @@ static crema_status plan_fwd(cr_plan *plan) {
                                       {3, DNNL_ARG_DST, CR_DNNL_FORMAT}};
   dnnl_primitive_desc_t pd = NULL;
   CR_TRY(cr_dnnl_conv_fwd(plan, &pd));
+  CR_TRY(check_product(pd));
   return cr_dnnl_prim_create_posts(plan, pd, bind, 4);
 }
 
@@ -193,7 +213,9 @@ static crema_status plan_bwd_data(cr_plan *plan) {
   static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_DIFF_DST, CR_DNNL_FORMAT},
                                       {1, DNNL_ARG_WEIGHTS, CR_DNNL_FORMAT},
                                       {2, DNNL_ARG_DIFF_SRC, CR_DNNL_FORMAT}};
-  return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 3) : status;
+  CR_TRY(status);
+  CR_TRY(check_product(pd));
+  return cr_dnnl_prim_create(plan, pd, bind, 3);
 }
 
 /* True if the implementation fills up the channels of its input so far that a matrix product over
@@ -264,11 +286,13 @@ static crema_status plan_bwd_weights(cr_plan *plan) {
     status = check_elements(plan, pd);
     if (status != CREMA_OK) dnnl_primitive_desc_destroy(pd);
   }
+  CR_TRY(status);
+  CR_TRY(check_product(pd));
   static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORMAT},
                                       {1, DNNL_ARG_DIFF_DST, CR_DNNL_FORMAT},
                                       {2, DNNL_ARG_DIFF_WEIGHTS, CR_DNNL_FORMAT},
                                       {3, DNNL_ARG_DIFF_BIAS, CR_DNNL_FORMAT}};
-  return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 4) : status;
+  return cr_dnnl_prim_create(plan, pd, bind, 4);
 }
 
 CR_KERNEL(conv_fwd_dnnl, CONV_FWD, .types = CR_DNNL_TYPES, CR_DNNL_PRIM, .plan = plan_fwd,

@@ -15,7 +15,7 @@ crema_status cr_dnnl_conv_open(const cr_plan *plan, int src, int weights, int bi
  * crash. Errors: CREMA_E_UNSUPPORTED. */
 crema_status cr_dnnl_conv_fwd(const cr_plan *plan, dnnl_primitive_desc_t *out) CREMA_MUST_USE;
 
-/* For crema's own kernels that keep sums in registers and write channels-last: */
+/* For crema's own kernels that keep sums in registers: */
 
 /* Whether the processor has the 32 registers of AVX-512. Errors: CREMA_E_UNSUPPORTED. */
 crema_status cr_dnnl_conv_check_registers(void) CREMA_MUST_USE;
@@ -23,6 +23,10 @@ crema_status cr_dnnl_conv_check_registers(void) CREMA_MUST_USE;
 /* The limits that `posts` set to results; -inf and inf: none.
  * Errors: CREMA_E_UNSUPPORTED for other post operations. */
 crema_status cr_dnnl_conv_limits(const cr_posts *posts, float *low, float *high) CREMA_MUST_USE;
+
+/* The same for an addition, if there is one, and limits after it. Errors: see above. */
+crema_status cr_dnnl_conv_sum_limits(const cr_posts *posts, bool *adds, float *low,
+                                     float *high) CREMA_MUST_USE;
 
 /* The layouts that oneDNN chooses for source and result of a forward convolution. `src` may be
  * NULL. Errors: CREMA_E_UNSUPPORTED unless they are channels-last. */

@@ -69,8 +69,12 @@ static crema_status inner_descriptor(cr_plan *plan, const border *b, dnnl_primit
                                    c.src, c.weights, c.bias, c.dst, &c.window),
                     "convolution"),
       done);
-  bool gemm = cr_dnnl_pd_named(pd, "gemm");
+  const bool gemm = cr_dnnl_pd_named(pd, "gemm"), portable = cr_dnnl_pd_named(pd, "gemm:ref");
   dnnl_primitive_desc_destroy(pd);
+  if (portable) {
+    status = cr_fail(CREMA_E_UNSUPPORTED, "oneDNN implements both forms with portable code");
+    goto done;
+  }
   if (!gemm) {
     status = cr_fail(CREMA_E_UNSUPPORTED, "oneDNN implements the padded form directly");
     goto done;

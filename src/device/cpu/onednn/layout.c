@@ -48,10 +48,21 @@ void cr_dnnl_describe(char *text, size_t size) {
   snprintf(text, size, "oneDNN %d.%d.%d", version->major, version->minor, version->patch);
 }
 
+/* On 64-bit Arm oneDNN would list its generated code in a file /tmp/perf-<process>.map, for Linux's
+ * profiler, and leave it there. */
+static void list_no_code(void) {
+#ifdef __aarch64__
+  (void)dnnl_set_jit_profiling_flags(DNNL_JIT_PROFILE_NONE);
+#endif
+}
+
 crema_status cr_dnnl_engine(dnnl_engine_t *out) {
   dnnl_status_t status = dnnl_success;
   pthread_mutex_lock(&dnnl_layouts.lock);
-  if (dnnl_layouts.engine == NULL) status = dnnl_engine_create(&dnnl_layouts.engine, dnnl_cpu, 0);
+  if (dnnl_layouts.engine == NULL) {
+    list_no_code();
+    status = dnnl_engine_create(&dnnl_layouts.engine, dnnl_cpu, 0);
+  }
   *out = dnnl_layouts.engine;
   pthread_mutex_unlock(&dnnl_layouts.lock);
   return cr_dnnl_check(status, "engine");

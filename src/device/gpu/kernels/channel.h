@@ -89,18 +89,18 @@ typedef struct cr_channel_sum_args {
   cr_hd_values dy, x;
   cr_channel_planes planes;
   int term;
-  int64_t parts;    /* the number of partial sums of each channel's sum */
-  double *part;     /* (parts, C) */
-  cr_hd_values out; /* (C) */
+  int64_t parts;           /* the number of partial sums of each channel's sum */
+  CR_GLOBAL cr_wide *part; /* (parts, C) */
+  cr_hd_values out;        /* (C) */
   bool add;
 } cr_channel_sum_args;
 
-CR_HD double cr_channel_value(const cr_channel_sum_args *a, int64_t at) {
-  const double dy = (double)cr_get(a->dy, at);
+CR_HD cr_wide cr_channel_value(const cr_channel_sum_args *a, int64_t at) {
+  const cr_wide dy = (cr_wide)cr_get(a->dy, at);
   if (a->term == CR_TERM_VALUE) return dy;
   const float x = cr_get(a->x, at);
   if (a->term == CR_TERM_BELOW && x > 0) return 0;
-  return dy * (double)x;
+  return dy * (cr_wide)x;
 }
 
 /* The terms of one part of a channel: k = begin ... end - 1. */
@@ -122,7 +122,7 @@ CR_HD cr_channel_part cr_channel_part_of(const cr_channel_planes *planes, int64_
 
 /* The sum is rounded before it is added, like the value that it is added to, so that opposite
  * values cancel. */
-CR_HD void cr_channel_give(cr_hd_values to, int64_t c, bool add, double sum) {
+CR_HD void cr_channel_give(cr_hd_values to, int64_t c, bool add, cr_wide sum) {
   cr_put(to, c, add ? cr_get(to, c) + (float)sum : (float)sum);
 }
 
@@ -131,7 +131,7 @@ CR_HD void cr_channel_parts_device(const void *args, int64_t segment,
                                    cr_thread_block thread_block) {
   const cr_channel_sum_args *a = (const cr_channel_sum_args *)args;
   const cr_channel_part part = cr_channel_part_of(&a->planes, a->parts, segment);
-  double sum = 0;
+  cr_wide sum = 0;
   CR_UNROLL
   for (int64_t k = part.begin + thread_block.lane; k < part.end; k += thread_block.lanes) {
     sum += cr_channel_value(a, cr_channel_place(&a->planes, part.channel, k));
@@ -144,7 +144,7 @@ CR_HD void cr_channel_parts_device(const void *args, int64_t segment,
 
 CR_HD void cr_channel_total_device(const void *args, int64_t c) {
   const cr_channel_sum_args *a = (const cr_channel_sum_args *)args;
-  double sum = 0;
+  cr_wide sum = 0;
   for (int64_t k = 0; k < a->parts; ++k) sum += a->part[k * a->planes.channels.by + c];
   cr_channel_give(a->out, c, a->add, sum);
 }
@@ -154,16 +154,16 @@ CR_HD void cr_channel_total_device(const void *args, int64_t c) {
  * f32. */
 typedef struct cr_bn_args {
   cr_hd_values x, dy, out;
-  const float *mean, *variance;       /* that are given */
-  float *new_mean, *new_variance;     /* that are computed */
-  float *means, *variances, *weight;  /* moving sums; absent: not kept */
-  cr_hd_values gain, shift;           /* (C) each; absent: 1 and 0 */
-  cr_hd_values diff_gain, diff_shift; /* (C) each; may be absent */
-  bool add_to_gain, add_to_shift;     /* their values */
+  const CR_GLOBAL float *mean, *variance;      /* that are given */
+  CR_GLOBAL float *new_mean, *new_variance;    /* that are computed */
+  CR_GLOBAL float *means, *variances, *weight; /* moving sums; absent: not kept */
+  cr_hd_values gain, shift;                    /* (C) each; absent: 1 and 0 */
+  cr_hd_values diff_gain, diff_shift;          /* (C) each; may be absent */
+  bool add_to_gain, add_to_shift;              /* their values */
   /* (C) each: gain / sqrt(v + eps); mean(dy) and mean(dy (x - m)) / (v + eps). */
-  float *scale, *flat, *slope;
-  double *part;  /* (parts, C, 2) */
-  int64_t parts; /* of each channel's sums */
+  CR_GLOBAL float *scale, *flat, *slope;
+  CR_GLOBAL cr_wide *part; /* (parts, C, 2) */
+  int64_t parts;           /* of each channel's sums */
   cr_channel_planes planes;
   float eps;
   float fraction; /* of the moving sums that stays */
@@ -177,7 +177,7 @@ CR_HD float cr_bn_origin(const cr_bn_args *a, int64_t c) {
 }
 
 CR_HD void cr_bn_keep(const cr_bn_args *a, int64_t segment, cr_thread_block thread_block,
-                      double first, double second) {
+                      cr_wide first, cr_wide second) {
   first = cr_thread_block_sum(thread_block, first);
   second = cr_thread_block_sum(thread_block, second);
   if (thread_block.lane != 0) return;
@@ -186,11 +186,11 @@ CR_HD void cr_bn_keep(const cr_bn_args *a, int64_t segment, cr_thread_block thre
 }
 
 /* The sums of channel c over its parts, divided by the number of its values. */
-CR_HD void cr_bn_means(const cr_bn_args *a, int64_t c, double *first, double *second) {
-  const double count = (double)(a->planes.outer * a->planes.inner.by);
+CR_HD void cr_bn_means(const cr_bn_args *a, int64_t c, cr_wide *first, cr_wide *second) {
+  const cr_wide count = (cr_wide)(a->planes.outer * a->planes.inner.by);
   *first = *second = 0;
   for (int64_t k = 0; k < a->parts; ++k) {
-    const double *part = a->part + 2 * (k * a->planes.channels.by + c);
+    const CR_GLOBAL cr_wide *part = a->part + 2 * (k * a->planes.channels.by + c);
     *first += part[0];
     *second += part[1];
   }
@@ -200,9 +200,9 @@ CR_HD void cr_bn_means(const cr_bn_args *a, int64_t c, double *first, double *se
   }
 }
 
-CR_HD float cr_bn_scale_of(const cr_bn_args *a, int64_t c, double variance) {
-  const double gain = a->gain.at != NULL ? (double)cr_get(a->gain, c) : 1;
-  return (float)(gain / sqrt(variance + (double)a->eps));
+CR_HD float cr_bn_scale_of(const cr_bn_args *a, int64_t c, cr_wide variance) {
+  const cr_wide gain = a->gain.at != NULL ? (cr_wide)cr_get(a->gain, c) : 1;
+  return (float)(gain / sqrt(variance + (cr_wide)a->eps));
 }
 
 /* Adds the statistics of channel c, once they are written, to the moving sums. */
@@ -215,11 +215,11 @@ CR_HD void cr_bn_add_statistics(const cr_bn_args *a, int64_t c) {
 /* Mean and biased variance of channel c. */
 CR_HD void cr_bn_statistics_device(const void *args, int64_t c) {
   const cr_bn_args *a = (const cr_bn_args *)args;
-  double mean, square;
+  cr_wide mean, square;
   cr_bn_means(a, c, &mean, &square);
-  double variance = square - mean * mean;
+  cr_wide variance = square - mean * mean;
   if (variance < 0) variance = 0;
-  if (a->planes.outer * a->planes.inner.by > 0) mean += (double)cr_bn_origin(a, c);
+  if (a->planes.outer * a->planes.inner.by > 0) mean += (cr_wide)cr_bn_origin(a, c);
   a->new_mean[c] = (float)mean;
   a->new_variance[c] = (float)variance;
   a->scale[c] = cr_bn_scale_of(a, c, variance);
@@ -236,12 +236,12 @@ CR_HD void cr_bn_statistics_parts_device(const void *args, int64_t segment,
     if (a->parts == 1 && thread_block.lane == 0) cr_bn_statistics_device(args, part.channel);
     return;
   }
-  const double origin = (double)cr_bn_origin(a, part.channel);
-  double sum = 0, square = 0;
+  const cr_wide origin = (cr_wide)cr_bn_origin(a, part.channel);
+  cr_wide sum = 0, square = 0;
   CR_UNROLL
   for (int64_t k = part.begin + thread_block.lane; k < part.end; k += thread_block.lanes) {
     const int64_t at = cr_channel_place(&a->planes, part.channel, k);
-    const double d = (double)cr_get(a->x, at) - origin;
+    const cr_wide d = (cr_wide)cr_get(a->x, at) - origin;
     sum += d;
     square += d * d;
   }
@@ -252,7 +252,7 @@ CR_HD void cr_bn_statistics_parts_device(const void *args, int64_t segment,
 /* The scale of channel c for given statistics. */
 CR_HD void cr_bn_scales_device(const void *args, int64_t c) {
   const cr_bn_args *a = (const cr_bn_args *)args;
-  a->scale[c] = cr_bn_scale_of(a, c, (double)a->variance[c]);
+  a->scale[c] = cr_bn_scale_of(a, c, (cr_wide)a->variance[c]);
 }
 
 CR_HD float cr_bn_normalise_device(const void *args, int64_t i) {
@@ -264,13 +264,13 @@ CR_HD float cr_bn_normalise_device(const void *args, int64_t i) {
 
 CR_HD void cr_bn_gradient_sums_device(const void *args, int64_t c) {
   const cr_bn_args *a = (const cr_bn_args *)args;
-  const double count = (double)(a->planes.outer * a->planes.inner.by);
-  const double square = (double)a->variance[c] + (double)a->eps;
-  double flat, product;
+  const cr_wide count = (cr_wide)(a->planes.outer * a->planes.inner.by);
+  const cr_wide square = (cr_wide)a->variance[c] + (cr_wide)a->eps;
+  cr_wide flat, product;
   cr_bn_means(a, c, &flat, &product);
   a->flat[c] = (float)flat;
   a->slope[c] = (float)(product / square);
-  a->scale[c] = cr_bn_scale_of(a, c, (double)a->variance[c]);
+  a->scale[c] = cr_bn_scale_of(a, c, (cr_wide)a->variance[c]);
   if (a->diff_gain.at != NULL) {
     cr_channel_give(a->diff_gain, c, a->add_to_gain, product * count / sqrt(square));
   }
@@ -283,14 +283,14 @@ CR_HD void cr_bn_gradient_parts_device(const void *args, int64_t segment,
                                        cr_thread_block thread_block) {
   const cr_bn_args *a = (const cr_bn_args *)args;
   const cr_channel_part part = cr_channel_part_of(&a->planes, a->parts, segment);
-  const double mean = (double)a->mean[part.channel];
-  double sum = 0, product = 0;
+  const cr_wide mean = (cr_wide)a->mean[part.channel];
+  cr_wide sum = 0, product = 0;
   CR_UNROLL
   for (int64_t k = part.begin + thread_block.lane; k < part.end; k += thread_block.lanes) {
     const int64_t at = cr_channel_place(&a->planes, part.channel, k);
-    const double dy = (double)cr_get(a->dy, at);
+    const cr_wide dy = (cr_wide)cr_get(a->dy, at);
     sum += dy;
-    product += dy * ((double)cr_get(a->x, at) - mean);
+    product += dy * ((cr_wide)cr_get(a->x, at) - mean);
   }
   cr_bn_keep(a, segment, thread_block, sum, product);
   if (a->parts == 1 && thread_block.lane == 0) cr_bn_gradient_sums_device(args, part.channel);

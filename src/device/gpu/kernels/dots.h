@@ -9,9 +9,9 @@
 
 typedef struct cr_dots_args {
   cr_hd_values a, b;
-  double *part;  /* (segments, parts) */
-  double *out;   /* (segments) */
-  int64_t parts; /* of each segment */
+  CR_GLOBAL cr_wide *part; /* (segments, parts) */
+  CR_GLOBAL cr_f64 *out;   /* (segments) */
+  int64_t parts;           /* of each segment */
   int64_t begin[CR_GPU_SEGMENTS], count[CR_GPU_SEGMENTS];
 } cr_dots_args;
 
@@ -21,10 +21,10 @@ CR_HD void cr_dots_parts_device(const void *args, int64_t number, cr_thread_bloc
   const cr_quotient at = cr_divide(number, d->parts);
   const int64_t begin = d->begin[at.whole], count = d->count[at.whole];
   const int64_t last = begin + cr_part_begin(count, d->parts, at.rest + 1);
-  double sum = 0;
+  cr_wide sum = 0;
   for (int64_t i = begin + cr_part_begin(count, d->parts, at.rest) + thread_block.lane; i < last;
        i += thread_block.lanes) {
-    sum += (double)cr_get(d->a, i) * (double)cr_get(d->b, i);
+    sum += (cr_wide)cr_get(d->a, i) * (cr_wide)cr_get(d->b, i);
   }
   sum = cr_thread_block_sum(thread_block, sum);
   if (thread_block.lane == 0) d->part[number] = sum;
@@ -32,9 +32,9 @@ CR_HD void cr_dots_parts_device(const void *args, int64_t number, cr_thread_bloc
 
 CR_HD void cr_dots_total_device(const void *args, int64_t segment) {
   const cr_dots_args *d = (const cr_dots_args *)args;
-  double sum = 0;
+  cr_wide sum = 0;
   for (int64_t k = 0; k < d->parts; ++k) sum += d->part[segment * d->parts + k];
-  d->out[segment] = sum;
+  d->out[segment] = cr_f64_of(sum);
 }
 
 #endif

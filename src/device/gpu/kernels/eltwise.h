@@ -14,7 +14,7 @@ typedef struct cr_many_args {
   int skip;           /* the source that is not a factor; -1: all are */
   cr_hd_values first; /* one more factor; absent: none */
   cr_hd_values out;
-  int32_t *which; /* for maxima: the source that wins */
+  CR_GLOBAL int32_t *which; /* for maxima: the source that wins */
 } cr_many_args;
 
 CR_HD float cr_sum_device(const void *args, int64_t i) {
@@ -58,7 +58,7 @@ CR_HD void cr_max_device(const void *args, int64_t i) {
 
 typedef struct cr_max_bwd_args {
   cr_hd_values dy, dx;
-  const int32_t *which;
+  const CR_GLOBAL int32_t *which;
   int32_t index;
 } cr_max_bwd_args;
 

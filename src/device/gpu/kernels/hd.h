@@ -1,22 +1,102 @@
 /* Device functions of kernels, written once for the device and for the host.
  *
  * A device function computes one element, or one segment together with a thread block, from an
- * argument block. nvcc compiles these headers for the device. A C compiler compiles them for the
- * tests, which run every device function on the host and compare it with the kernels of the CPU.
- * The headers use the common subset of C11 and C++17. */
+ * argument block. nvcc and OpenCL's compilers compile these headers for the device. A C compiler
+ * compiles them for the tests, which run every device function on the host and compare it with the
+ * kernels of the CPU. The headers use the common subset of C11, C++17 and OpenCL C 1.2. */
 #ifndef CR_GPU_KERNELS_HD_H
 #define CR_GPU_KERNELS_HD_H
 
+#ifndef CR_OPENCL
 #include <float.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#endif
 
 #ifdef __CUDACC__
 #define CR_HD __host__ __device__ __forceinline__
 #else
 #define CR_HD static inline
+#endif
+
+/* Marks pointers into a device's memory. Without a generic address space, as in OpenCL C 1.2, other
+ * pointers are to a thread's own variables. */
+#ifdef CR_OPENCL
+#define CR_GLOBAL __global
+#else
+#define CR_GLOBAL
+#endif
+
+/* The type of sums, and the type of F64 values in memory. Some OpenCL devices have no double
+ * precision (CR_NO_DOUBLE): their sums are floats, and F64 values are handled as bits. */
+#ifdef CR_NO_DOUBLE
+typedef float cr_wide;
+typedef uint64_t cr_f64;
+#else
+typedef double cr_wide, cr_f64;
+#endif
+
+typedef union cr_float_bits {
+  float value;
+  uint32_t bits;
+} cr_float_bits;
+
+CR_HD float cr_hd_from_bits(uint32_t bits) {
+  cr_float_bits both;
+  both.bits = bits;
+  return both.value;
+}
+
+CR_HD uint32_t cr_hd_bits(float value) {
+  cr_float_bits both;
+  both.value = value;
+  return both.bits;
+}
+
+#ifndef CR_NO_DOUBLE
+CR_HD cr_f64 cr_f64_of(cr_wide value) {
+  return value;
+}
+CR_HD cr_wide cr_f64_value(cr_f64 value) {
+  return value;
+}
+#else
+/* The bits of the double that equals a float. */
+CR_HD cr_f64 cr_f64_of(cr_wide value) {
+  const uint32_t bits = cr_hd_bits(value);
+  const uint64_t sign = (uint64_t)(bits >> 31) << 63;
+  uint32_t mantissa = bits & 0x7fffffu;
+  int exponent = (int)((bits >> 23) & 0xffu);
+  if (exponent == 0xff) return sign | ((uint64_t)0x7ff << 52) | ((uint64_t)mantissa << 29);
+  if (exponent == 0) {
+    if (mantissa == 0) return sign;
+    for (exponent = 1; (mantissa & 0x800000u) == 0; --exponent) mantissa <<= 1;
+    mantissa &= 0x7fffffu;
+  }
+  return sign | ((uint64_t)(exponent + 896) << 52) | ((uint64_t)mantissa << 29);
+}
+
+/* The float nearest to a double of these bits, ties to even. */
+CR_HD cr_wide cr_f64_value(cr_f64 value) {
+  const uint32_t sign = (uint32_t)(value >> 63) << 31;
+  const int exponent = (int)((value >> 52) & 0x7ffu) - 896;
+  uint64_t mantissa = value & (((uint64_t)1 << 52) - 1);
+  if (exponent == 0x7ff - 896) {
+    return cr_hd_from_bits(sign | 0x7f800000u | (mantissa != 0 ? 0x400000u : 0));
+  }
+  if (exponent >= 0xff) return cr_hd_from_bits(sign | 0x7f800000u);
+  if (exponent < -24) return cr_hd_from_bits(sign);
+  /* The leading bit of a number that becomes subnormal; else the exponent. */
+  mantissa |= (uint64_t)(exponent > 0 ? exponent : 1) << 52;
+  const int shift = exponent > 0 ? 29 : 30 - exponent;
+  const uint64_t rest = mantissa & (((uint64_t)1 << shift) - 1),
+                 half_way = (uint64_t)1 << (shift - 1);
+  uint32_t bits = (uint32_t)(mantissa >> shift);
+  if (rest > half_way || (rest == half_way && (bits & 1u) != 0)) ++bits;
+  return cr_hd_from_bits(sign | bits);
+}
 #endif
 
 /* Quotient and remainder of numbers that are not negative. Division of 64-bit numbers is slow on a
@@ -105,17 +185,12 @@ typedef enum cr_gpu_fault_kind {
   CR_GPU_FAULT_SAMPLES /* of a region: too many */
 } cr_gpu_fault_kind;
 
-CR_HD void cr_report(cr_gpu_fault *fault, cr_gpu_fault_kind kind, float value, int64_t position,
-                     int64_t count, int64_t limit) {
-  union {
-    float value;
-    uint32_t bits;
-  } both;
-  both.value = value;
+CR_HD void cr_report(CR_GLOBAL cr_gpu_fault *fault, cr_gpu_fault_kind kind, float value,
+                     int64_t position, int64_t count, int64_t limit) {
   fault->kind = (int32_t)kind;
   fault->count = count;
   fault->limit = limit;
-  fault->what = ((uint64_t)both.bits << 32) | (uint32_t)(position + 1);
+  fault->what = ((uint64_t)cr_hd_bits(value) << 32) | (uint32_t)(position + 1);
 }
 
 enum { CR_HD_IGNORED = -1, CR_HD_BAD = -2 };

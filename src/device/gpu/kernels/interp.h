@@ -93,16 +93,16 @@ CR_HD float cr_interp_bwd_device(const void *args, int64_t i) {
 
 typedef struct cr_unpool_args {
   cr_hd_values from, out;
-  const float *mask; /* of each value of the small planes: its index in the large one */
-  cr_divisor small;  /* values of a plane */
+  const CR_GLOBAL float *mask; /* of each value of the small planes: its index in the large one */
+  cr_divisor small;            /* values of a plane */
   int64_t large, count;
-  cr_gpu_fault *fault;
+  CR_GLOBAL cr_gpu_fault *fault;
 } cr_unpool_args;
 
 /* The index that the mask has for value i; -1, reported, when the plane has no such. */
 CR_HD int64_t cr_unpool_index(const cr_unpool_args *a, int64_t i) {
   const float value = a->mask[i];
-  if (value >= 0 && (double)value < (double)a->large) return (int64_t)value;
+  if (value >= 0 && (cr_wide)value < (cr_wide)a->large) return (int64_t)value;
   cr_report(a->fault, CR_GPU_FAULT_INDEX, value, i, a->count, a->large);
   return -1;
 }
@@ -110,7 +110,7 @@ CR_HD int64_t cr_unpool_index(const cr_unpool_args *a, int64_t i) {
 /* A plane of F32: one thread processes its values in order, so the last value of an index stays. */
 CR_HD void cr_unpool_fwd_device(const void *args, int64_t plane) {
   const cr_unpool_args *a = (const cr_unpool_args *)args;
-  float *to = (float *)a->out.at + plane * a->large;
+  CR_GLOBAL float *to = (CR_GLOBAL float *)a->out.at + plane * a->large;
   for (int64_t i = plane * a->small.by; i < (plane + 1) * a->small.by; ++i) {
     const int64_t index = cr_unpool_index(a, i);
     if (index >= 0) to[index] = cr_get(a->from, i);

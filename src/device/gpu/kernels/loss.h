@@ -6,22 +6,22 @@
 #ifndef CR_GPU_KERNELS_LOSS_H
 #define CR_GPU_KERNELS_LOSS_H
 
-#include "device/backend/op_desc.h"
+#include "device/backend/op_enums.h"
 #include "device/gpu/kernels/thread_block.h"
 #include "device/gpu/kernels/values.h"
 
 /* The results of the two sums. */
 typedef struct cr_total_args {
-  const double *part; /* (parts, 2) */
+  const CR_GLOBAL cr_wide *part; /* (parts, 2) */
   int64_t parts;
-  double *sum;           /* F64 result; NULL: none */
-  float *first, *second; /* F32 results; NULL: none */
-  bool share;            /* first: first sum / second sum, 0 when that is 0 */
+  CR_GLOBAL cr_f64 *sum;           /* F64 result; NULL: none */
+  CR_GLOBAL float *first, *second; /* F32 results; NULL: none */
+  bool share;                      /* first: first sum / second sum, 0 when that is 0 */
 } cr_total_args;
 
-CR_HD void cr_total_give(const cr_total_args *a, double first, double second) {
+CR_HD void cr_total_give(const cr_total_args *a, cr_wide first, cr_wide second) {
   if (a->share) first = second > 0 ? first / second : 0;
-  if (a->sum != NULL) *a->sum = first;
+  if (a->sum != NULL) *a->sum = cr_f64_of(first);
   if (a->first != NULL) *a->first = (float)first;
   if (a->second != NULL) *a->second = (float)second;
 }
@@ -30,17 +30,18 @@ typedef struct cr_loss_args {
   cr_hd_values x;               /* src, prob or scores */
   cr_hd_values label;           /* or targets, or the second of a pair */
   cr_hd_values inside, outside; /* smooth L1: weights of differences and of losses; absent: 1 */
-  const float *gain;   /* weights of pairs of classes, NULL: identity; contrastive: similar */
-  const float *sums;   /* of gain's rows; NULL: 1 */
-  const float *factor; /* gradients: one number on the device; NULL: 1 */
-  float *each;         /* softmax loss: the term of each position; NULL: not requested */
+  const CR_GLOBAL float
+      *gain; /* weights of pairs of classes, NULL: identity; contrastive: similar */
+  const CR_GLOBAL float *sums;   /* of gain's rows; NULL: 1 */
+  const CR_GLOBAL float *factor; /* gradients: one number on the device; NULL: 1 */
+  CR_GLOBAL float *each;         /* softmax loss: the term of each position; NULL: not requested */
   cr_hd_values out;
-  int32_t *hit;         /* accuracy, per position: -1 not counted, else 2 * class + hit */
-  double *part;         /* (parts, 2) */
-  cr_total_args total;  /* the results, if there is one part */
-  int64_t parts, count; /* positions, or elements */
+  CR_GLOBAL int32_t *hit;  /* accuracy, per position: -1 not counted, else 2 * class + hit */
+  CR_GLOBAL cr_wide *part; /* (parts, 2) */
+  cr_total_args total;     /* the results, if there is one part */
+  int64_t parts, count;    /* positions, or elements */
   int64_t classes, inner;
-  cr_gpu_fault *fault;
+  CR_GLOBAL cr_gpu_fault *fault;
   float alpha, margin, sigma2;
   int reduction, norm, top_k, ignore;
   bool has_ignore, legacy, of_prob; /* of_prob: softmax loss, x are probabilities */
@@ -48,7 +49,7 @@ typedef struct cr_loss_args {
 
 /* What one position adds to the two sums. */
 typedef struct cr_pair {
-  double first, second;
+  cr_wide first, second;
 } cr_pair;
 
 CR_HD int64_t cr_loss_class(const cr_loss_args *a, int64_t position) {
@@ -67,7 +68,7 @@ CR_HD int64_t cr_loss_at(const cr_loss_args *a, int64_t position, int64_t c) {
 }
 
 CR_HD cr_pair cr_reduce_term(const cr_loss_args *a, int64_t i) {
-  const double v = (double)cr_get(a->x, i);
+  const cr_wide v = (cr_wide)cr_get(a->x, i);
   cr_pair out = {v, 0};
   if (a->reduction == CR_REDUCE_ASUM) out.first = fabs(v);
   if (a->reduction == CR_REDUCE_SUMSQ) out.first = v * v;
@@ -81,7 +82,7 @@ CR_HD cr_pair cr_class_term(const cr_loss_args *a, int64_t i, float least) {
   if (c < 0) return out;
   const float p = cr_get(a->x, cr_loss_at(a, i, c));
   /* Written so that a nan probability gives a nan loss. */
-  out.first = -log((double)(p < least ? least : p));
+  out.first = -log((cr_wide)(p < least ? least : p));
   out.second = 1;
   return out;
 }
@@ -94,7 +95,7 @@ CR_HD bool cr_target_ignored(const cr_loss_args *a, float target) {
 
 CR_HD cr_pair cr_sigmoid_loss_term(const cr_loss_args *a, int64_t i) {
   cr_pair out = {0, 0};
-  const double t = (double)cr_get(a->label, i), v = (double)cr_get(a->x, i);
+  const cr_wide t = (cr_wide)cr_get(a->label, i), v = (cr_wide)cr_get(a->x, i);
   if (cr_target_ignored(a, cr_get(a->label, i))) return out;
   out.first = (v > 0 ? v : 0) - v * t + log1p(exp(-fabs(v)));
   out.second = 1;
@@ -119,15 +120,15 @@ CR_HD float cr_hinge_shortfall(const cr_loss_args *a, int64_t i, float *sign) {
 
 CR_HD cr_pair cr_hinge_term(const cr_loss_args *a, int64_t i) {
   float sign;
-  const double missing = (double)cr_hinge_shortfall(a, i, &sign);
+  const cr_wide missing = (cr_wide)cr_hinge_shortfall(a, i, &sign);
   cr_pair out = {a->norm == 2 ? missing * missing : missing, 0};
   return out;
 }
 
-CR_HD double cr_square_distance(const cr_loss_args *a, int64_t n) {
-  double sum = 0;
+CR_HD cr_wide cr_square_distance(const cr_loss_args *a, int64_t n) {
+  cr_wide sum = 0;
   for (int64_t i = n * a->classes; i < (n + 1) * a->classes; ++i) {
-    const double d = (double)cr_get(a->x, i) - (double)cr_get(a->label, i);
+    const cr_wide d = (cr_wide)cr_get(a->x, i) - (cr_wide)cr_get(a->label, i);
     sum += d * d;
   }
   return sum;
@@ -140,8 +141,8 @@ CR_HD bool cr_is_similar(const cr_loss_args *a, int64_t n) {
 
 CR_HD cr_pair cr_contrastive_term(const cr_loss_args *a, int64_t n) {
   cr_pair out = {0, 0};
-  const double square = cr_square_distance(a, n);
-  const double missing = (double)a->margin - (a->legacy ? square : sqrt(square));
+  const cr_wide square = cr_square_distance(a, n);
+  const cr_wide missing = (cr_wide)a->margin - (a->legacy ? square : sqrt(square));
   if (cr_is_similar(a, n)) {
     out.first = square;
   } else if (missing > 0) {
@@ -160,9 +161,9 @@ CR_HD float cr_smooth_difference(const cr_loss_args *a, int64_t i) {
 }
 
 CR_HD cr_pair cr_smooth_l1_term(const cr_loss_args *a, int64_t i) {
-  const double square = (double)a->sigma2, d = fabs((double)cr_smooth_difference(a, i));
-  const double loss = d < 1 / square ? 0.5 * square * d * d : d - 0.5 / square;
-  cr_pair out = {(double)cr_weight_at(a->outside, i) * loss, 0};
+  const cr_wide square = (cr_wide)a->sigma2, d = fabs((cr_wide)cr_smooth_difference(a, i));
+  const cr_wide loss = d < 1 / square ? 0.5 * square * d * d : d - 0.5 / square;
+  cr_pair out = {(cr_wide)cr_weight_at(a->outside, i) * loss, 0};
   return out;
 }
 
@@ -175,22 +176,22 @@ CR_HD float cr_gain_of(const cr_loss_args *a, int64_t label, int64_t c) {
 
 /* The logarithm of the sum of the powers of a position's scores, which need not be rounded as
  * their probabilities are. */
-CR_HD double cr_log_sum(const cr_loss_args *a, int64_t i) {
-  double sum = 0;
+CR_HD cr_wide cr_log_sum(const cr_loss_args *a, int64_t i) {
+  cr_wide sum = 0;
   float top = cr_get(a->x, cr_loss_at(a, i, 0));
   for (int64_t c = 1; c < a->classes; ++c) top = fmaxf(top, cr_get(a->x, cr_loss_at(a, i, c)));
   for (int64_t c = 0; c < a->classes; ++c) {
-    sum += exp((double)cr_get(a->x, cr_loss_at(a, i, c)) - (double)top);
+    sum += exp((cr_wide)cr_get(a->x, cr_loss_at(a, i, c)) - (cr_wide)top);
   }
-  return (double)top + log(sum);
+  return (cr_wide)top + log(sum);
 }
 
 CR_HD cr_pair cr_score_term(const cr_loss_args *a, int64_t i) {
   cr_pair out = {0, 0};
   const int64_t c = cr_loss_class(a, i);
   if (c < 0) return out;
-  const double found = cr_log_sum(a, i) - (double)cr_get(a->x, cr_loss_at(a, i, c));
-  const double most = -log((double)FLT_MIN);
+  const cr_wide found = cr_log_sum(a, i) - (cr_wide)cr_get(a->x, cr_loss_at(a, i, c));
+  const cr_wide most = -log((cr_wide)FLT_MIN);
   out.first = found > most ? most : found;
   out.second = 1;
   return out;
@@ -201,11 +202,11 @@ CR_HD cr_pair cr_gain_term(const cr_loss_args *a, int64_t i) {
   const int64_t truth = cr_loss_class(a, i);
   if (truth < 0) return out;
   out.second = 1;
-  const double log_sum = cr_log_sum(a, i), least = log((double)CR_LEAST_PROBABILITY);
+  const cr_wide log_sum = cr_log_sum(a, i), least = log((cr_wide)CR_LEAST_PROBABILITY);
   for (int64_t c = 0; c < a->classes; ++c) {
-    const double nats = (double)cr_get(a->x, cr_loss_at(a, i, c)) - log_sum;
+    const cr_wide nats = (cr_wide)cr_get(a->x, cr_loss_at(a, i, c)) - log_sum;
     const float g = cr_gain_of(a, truth, c);
-    if (g != 0) out.first -= (double)g * (nats < least ? least : nats);
+    if (g != 0) out.first -= (cr_wide)g * (nats < least ? least : nats);
   }
   return out;
 }
@@ -222,7 +223,7 @@ CR_HD cr_pair cr_softmax_loss_term(const cr_loss_args *a, int64_t i) {
 CR_HD cr_pair cr_accuracy_term(const cr_loss_args *a, int64_t i) {
   cr_pair out = {0, 0};
   if (a->hit[i] < 0) return out;
-  out.first = (double)(a->hit[i] % 2);
+  out.first = (cr_wide)(a->hit[i] % 2);
   out.second = 1;
   return out;
 }
@@ -306,7 +307,7 @@ CR_HD void cr_accuracy_parts_device(const void *args, int64_t part, cr_thread_bl
 
 CR_HD void cr_total_device(const void *args, int64_t segment, cr_thread_block thread_block) {
   const cr_total_args *a = (const cr_total_args *)args;
-  double first = 0, second = 0;
+  cr_wide first = 0, second = 0;
   for (int64_t k = thread_block.lane; k < a->parts; k += thread_block.lanes) {
     first += a->part[2 * k];
     second += a->part[2 * k + 1];
@@ -329,7 +330,7 @@ CR_HD void cr_accuracy_hits_device(const void *args, int64_t position,
     return;
   }
   const float own = cr_get(a->x, cr_loss_at(a, position, truth));
-  double better = 0;
+  cr_wide better = 0;
   for (int64_t c = thread_block.lane; c < a->classes; c += thread_block.lanes) {
     better += c != truth && cr_get(a->x, cr_loss_at(a, position, c)) >= own ? 1 : 0;
   }
@@ -340,7 +341,7 @@ CR_HD void cr_accuracy_hits_device(const void *args, int64_t position,
 /* Segment c: the share of class c's positions that are right. */
 CR_HD void cr_accuracy_class_device(const void *args, int64_t c, cr_thread_block thread_block) {
   const cr_loss_args *a = (const cr_loss_args *)args;
-  double seen = 0, right = 0;
+  cr_wide seen = 0, right = 0;
   for (int64_t i = thread_block.lane; i < a->count; i += thread_block.lanes) {
     if (a->hit[i] < 0 || a->hit[i] / 2 != c) continue;
     seen += 1;
@@ -384,15 +385,15 @@ CR_HD void cr_hinge_bwd_device(const void *args, int64_t i) {
 /* Segment n: one pair. The distance that divides is kept away from 0 by 1e-4, as Caffe does. */
 CR_HD void cr_contrastive_bwd_device(const void *args, int64_t n) {
   const cr_loss_args *a = (const cr_loss_args *)args;
-  const double square = cr_square_distance(a, n), distance = sqrt(square);
-  const double missing = (double)a->margin - (a->legacy ? square : distance);
-  double slope = 2;
+  const cr_wide square = cr_square_distance(a, n), distance = sqrt(square);
+  const cr_wide missing = (cr_wide)a->margin - (a->legacy ? square : distance);
+  cr_wide slope = 2;
   if (!cr_is_similar(a, n)) {
     slope = missing > 0 ? (a->legacy ? -2 : -2 * missing / (distance + 1e-4)) : 0;
   }
-  slope *= (double)cr_loss_factor(a);
+  slope *= (cr_wide)cr_loss_factor(a);
   for (int64_t i = n * a->classes; i < (n + 1) * a->classes; ++i) {
-    cr_put(a->out, i, (float)(slope * ((double)cr_get(a->x, i) - (double)cr_get(a->label, i))));
+    cr_put(a->out, i, (float)(slope * ((cr_wide)cr_get(a->x, i) - (cr_wide)cr_get(a->label, i))));
   }
 }
 

@@ -10,9 +10,9 @@
 
 typedef struct cr_lrn_args {
   cr_hd_values x, dy, out;
-  cr_hd_values ratio;   /* dy y / s and dy s^-beta, */
-  float *first;         /* between the passes of the gradient */
-  int32_t size, before; /* the window of i begins `before` elements before it */
+  cr_hd_values ratio;     /* dy y / s and dy s^-beta, */
+  CR_GLOBAL float *first; /* between the passes of the gradient */
+  int32_t size, before;   /* the window of i begins `before` elements before it */
   int32_t channels, height, width;
   cr_divisor by_plane, by_channels, by_height, by_width;
   float share, k, beta; /* share: alpha / n */

@@ -9,7 +9,7 @@
 
 typedef struct cr_dropout_args {
   cr_hd_values x, out;
-  uint8_t *mask; /* 1: kept */
+  CR_GLOBAL uint8_t *mask; /* 1: kept */
   int64_t count;
   uint64_t seed, counter, threshold; /* the fraction `ratio` of all 2^32 words is below it */
   float scale;
@@ -113,23 +113,23 @@ CR_HD void cr_tile_bwd_device(const void *args, int64_t i) {
   const cr_tile_args *a = (const cr_tile_args *)args;
   const cr_quotient at = cr_divide(i, a->inner);
   const cr_hd_values from = cr_hd_values_from(a->from, at.whole * a->tiles * a->inner + at.rest);
-  double sum = 0;
-  for (int64_t k = 0; k < a->tiles; ++k) sum += (double)cr_get(from, k * a->inner);
+  cr_wide sum = 0;
+  for (int64_t k = 0; k < a->tiles; ++k) sum += (cr_wide)cr_get(from, k * a->inner);
   cr_put(a->to, i, (float)sum);
 }
 
 typedef struct cr_gather_args {
   cr_hd_values from, to;
   cr_hd_values bias; /* forward; absent: 0 */
-  const float *index;
+  const CR_GLOBAL float *index;
   int64_t rows, width, count; /* of the table, of a row, of the indices */
-  cr_gpu_fault *fault;
+  CR_GLOBAL cr_gpu_fault *fault;
 } cr_gather_args;
 
 /* The row that the `i`-th index names; -1, reported, when there is none. */
 CR_HD int64_t cr_gather_row(const cr_gather_args *a, int64_t i) {
   const float value = a->index[i];
-  if (value >= 0 && (double)value < (double)a->rows) return (int64_t)value;
+  if (value >= 0 && (cr_wide)value < (cr_wide)a->rows) return (int64_t)value;
   cr_report(a->fault, CR_GPU_FAULT_INDEX, value, i, a->count, a->rows);
   return -1;
 }
@@ -147,7 +147,7 @@ CR_HD void cr_gather_fwd_device(const void *args, int64_t i) {
  * that the terms of repeated rows are added in a fixed order. */
 CR_HD void cr_gather_bwd_device(const void *args, int64_t i) {
   const cr_gather_args *a = (const cr_gather_args *)args;
-  float *sum = (float *)a->to.at;
+  CR_GLOBAL float *sum = (CR_GLOBAL float *)a->to.at;
   for (int64_t n = 0; n < a->count; ++n) {
     const int64_t row = cr_gather_row(a, n);
     if (row >= 0) sum[row * a->width + i] += cr_get(a->from, n * a->width + i);

@@ -9,14 +9,14 @@
 
 typedef struct cr_normalize_args {
   cr_hd_values x, scale, dy, out;
-  float *norm; /* of each row: written forward, read backward */
+  CR_GLOBAL float *norm; /* of each row: written forward, read backward */
   cr_channel_planes planes;
   bool whole;  /* a row is a sample */
   bool shared; /* one scale for all channels */
   float eps;
   /* The gradient of the scales. */
-  double *part;  /* (parts, C) */
-  int64_t parts; /* of each channel's sum */
+  CR_GLOBAL cr_wide *part; /* (parts, C) */
+  int64_t parts;           /* of each channel's sum */
   cr_hd_values diff_scale;
   bool add;
 } cr_normalize_args;
@@ -48,13 +48,13 @@ CR_HD float cr_normalize_scale(const cr_normalize_args *a, int64_t k) {
 CR_HD void cr_normalize_fwd_device(const void *args, int64_t row, cr_thread_block thread_block) {
   const cr_normalize_args *a = (const cr_normalize_args *)args;
   const cr_normalize_row r = cr_normalize_row_of(a, row);
-  double sum = 0;
+  cr_wide sum = 0;
   CR_UNROLL
   for (int64_t k = thread_block.lane; k < r.count; k += thread_block.lanes) {
-    const double x = (double)cr_get(a->x, r.begin + k * r.step);
+    const cr_wide x = (cr_wide)cr_get(a->x, r.begin + k * r.step);
     sum += x * x;
   }
-  const double norm = sqrt(cr_thread_block_sum(thread_block, sum) + (double)a->eps);
+  const cr_wide norm = sqrt(cr_thread_block_sum(thread_block, sum) + (cr_wide)a->eps);
   const float inverse = (float)(1 / norm);
   for (int64_t k = thread_block.lane; k < r.count; k += thread_block.lanes) {
     const int64_t at = r.begin + k * r.step;
@@ -67,13 +67,13 @@ CR_HD void cr_normalize_fwd_device(const void *args, int64_t row, cr_thread_bloc
 CR_HD void cr_normalize_bwd_device(const void *args, int64_t row, cr_thread_block thread_block) {
   const cr_normalize_args *a = (const cr_normalize_args *)args;
   const cr_normalize_row r = cr_normalize_row_of(a, row);
-  double along = 0;
+  cr_wide along = 0;
   CR_UNROLL
   for (int64_t k = thread_block.lane; k < r.count; k += thread_block.lanes) {
     const int64_t at = r.begin + k * r.step;
-    along += (double)cr_get(a->x, at) * (double)(cr_get(a->dy, at) * cr_normalize_scale(a, k));
+    along += (cr_wide)cr_get(a->x, at) * (cr_wide)(cr_get(a->dy, at) * cr_normalize_scale(a, k));
   }
-  const double inverse = 1 / (double)a->norm[row];
+  const cr_wide inverse = 1 / (cr_wide)a->norm[row];
   along = cr_thread_block_sum(thread_block, along) * inverse * inverse * inverse;
   const float of_dy = (float)inverse, of_x = (float)along;
   for (int64_t k = thread_block.lane; k < r.count; k += thread_block.lanes) {
@@ -88,12 +88,12 @@ CR_HD void cr_normalize_scale_parts_device(const void *args, int64_t segment,
                                            cr_thread_block thread_block) {
   const cr_normalize_args *a = (const cr_normalize_args *)args;
   const cr_channel_part part = cr_channel_part_of(&a->planes, a->parts, segment);
-  double sum = 0;
+  cr_wide sum = 0;
   CR_UNROLL
   for (int64_t k = part.begin + thread_block.lane; k < part.end; k += thread_block.lanes) {
     const int64_t at = cr_channel_place(&a->planes, part.channel, k);
     const int64_t row = a->whole ? cr_divide_by(k, a->planes.inner).whole : k;
-    sum += (double)cr_get(a->x, at) * (double)cr_get(a->dy, at) / (double)a->norm[row];
+    sum += (cr_wide)cr_get(a->x, at) * (cr_wide)cr_get(a->dy, at) / (cr_wide)a->norm[row];
   }
   sum = cr_thread_block_sum(thread_block, sum);
   if (thread_block.lane == 0) a->part[segment] = sum;
@@ -103,7 +103,7 @@ CR_HD void cr_normalize_scale_parts_device(const void *args, int64_t segment,
 CR_HD void cr_normalize_scale_total_device(const void *args, int64_t i) {
   const cr_normalize_args *a = (const cr_normalize_args *)args;
   const int64_t channels = a->planes.channels.by;
-  double sum = 0;
+  cr_wide sum = 0;
   for (int64_t k = i; k < a->parts * channels; k += a->shared ? 1 : channels) sum += a->part[k];
   const float made = (float)sum;
   cr_put(a->diff_scale, i, a->add ? cr_get(a->diff_scale, i) + made : made);

@@ -20,9 +20,10 @@ typedef struct cr_hd_lstm_gates {
 } cr_hd_lstm_gates;
 
 typedef struct cr_lstm_args {
-  cr_hd_values sums;    /* (N,4D) */
-  const float *product; /* (N,4D): of h before and the weights; NULL: the sums are complete */
-  const float *cont;    /* (N) */
+  cr_hd_values sums; /* (N,4D) */
+  const CR_GLOBAL float
+      *product; /* (N,4D): of h before and the weights; NULL: the sums are complete */
+  const CR_GLOBAL float *cont; /* (N) */
   cr_hd_values c_before, c, h; /* (N,D) */
   cr_hd_values gates;          /* (N,4D): their values, may be `sums`; absent: not kept */
   cr_divisor units;
@@ -87,10 +88,10 @@ typedef struct cr_lstm_bwd_args {
   cr_hd_values gates;          /* (N,4D): their values, or for one step their sums */
   cr_hd_values c_before, c;    /* (N,D); c only with the gates' values */
   cr_hd_values diff_h, diff_c; /* (N,D), from the tops; diff_c may be absent */
-  const float *cont;           /* (N) */
+  const CR_GLOBAL float *cont; /* (N) */
   /* From the next step, NULL for the last: its cont (N), the product of its gradient and the
    * weights (N,D), its gradient of c (N,D). */
-  const float *next_cont, *product, *next_diff_c;
+  const CR_GLOBAL float *next_cont, *product, *next_diff_c;
   cr_hd_values diff_gates;    /* (N,4D), of the sums; may be `gates` */
   cr_hd_values diff_c_before; /* (N,D), may be `next_diff_c` */
   cr_divisor units;
@@ -154,9 +155,9 @@ typedef struct cr_rnn_args {
   cr_hd_values x, dy; /* forward: z; backward: h and its gradient (N,D) */
   /* Forward: of the preceding h and the weights. Backward: of the next step's gradient and the
    * weights; NULL after the last step (N,D). */
-  const float *product;
-  const float *cont; /* (N), the factors of the product's rows */
-  cr_hd_values out;  /* h, which may be x; or the gradient of z */
+  const CR_GLOBAL float *product;
+  const CR_GLOBAL float *cont; /* (N), the factors of the product's rows */
+  cr_hd_values out;            /* h, which may be x; or the gradient of z */
   cr_divisor units;
 } cr_rnn_args;
 
@@ -179,8 +180,8 @@ CR_HD float cr_rnn_bwd_device(const void *args, int64_t i) {
 /* States that are carried from step to step: */
 
 typedef struct cr_carry_args {
-  cr_hd_values from, out; /* rows of `units` values */
-  const float *cont;      /* one per row */
+  cr_hd_values from, out;      /* rows of `units` values */
+  const CR_GLOBAL float *cont; /* one per row */
   cr_divisor units;
 } cr_carry_args;
 

@@ -36,8 +36,8 @@ enum {
  * rows of parts, then columns of parts. Positions: rows of the map, then its columns. */
 typedef struct cr_roi_args {
   cr_hd_values src, dy, out;
-  const float *rois; /* (regions, 5) */
-  double scale;
+  const CR_GLOBAL float *rois; /* (regions, 5) */
+  cr_f64 scale;
   int32_t kind, ratio;
   int64_t regions, results;
   int32_t images, channels, height, width, rows, columns;
@@ -46,25 +46,26 @@ typedef struct cr_roi_args {
   cr_divisor by_results, by_channels, by_blocks;
   cr_divisor by_sides, by_positions; /* one more than there are */
   /* The tables. Those that an op does not need are NULL. */
-  int32_t *image;  /* of each region, -1: of none */
-  cr_roi_box *box; /* of each region */
-  cr_roi_range
+  CR_GLOBAL int32_t *image;  /* of each region, -1: of none */
+  CR_GLOBAL cr_roi_box *box; /* of each region */
+  CR_GLOBAL cr_roi_range
       *side; /* the range of each part in the map, at region * region_step + side * side_step */
   int64_t region_step, side_step;
-  cr_roi_range *owner; /* (regions, positions): the rows or columns of parts that have a position */
-  int32_t *index;      /* of the largest value in its plane, -1: none; as dy */
-  cr_roi_tap *tap;     /* (regions, sides, taps_most) */
-  int32_t *taps;       /* (regions, sides): their number */
+  CR_GLOBAL cr_roi_range
+      *owner; /* (regions, positions): the rows or columns of parts that have a position */
+  CR_GLOBAL int32_t *index;  /* of the largest value in its plane, -1: none; as dy */
+  CR_GLOBAL cr_roi_tap *tap; /* (regions, sides, taps_most) */
+  CR_GLOBAL int32_t *taps;   /* (regions, sides): their number */
   int32_t taps_most;
-  float *weight; /* per region (rows, height), then (columns, width) */
-  cr_gpu_fault *fault;
+  CR_GLOBAL float *weight; /* per region (rows, height), then (columns, width) */
+  CR_GLOBAL cr_gpu_fault *fault;
 } cr_roi_args;
 
 /* Regions: */
 
 /* A product that is rounded separately. Otherwise a device would add to it before rounding, and
  * sides of parts would differ from the CPU's. */
-CR_HD double cr_roi_product(double a, double b) {
+CR_HD cr_wide cr_roi_product(cr_wide a, cr_wide b) {
 #ifdef __CUDA_ARCH__
   return __dmul_rn(a, b);
 #else
@@ -77,26 +78,27 @@ CR_HD bool cr_roi_has(cr_roi_range range, int64_t at) {
 }
 
 /* NaN becomes 0. */
-CR_HD int32_t cr_roi_cut_to(double x, int32_t most) {
+CR_HD int32_t cr_roi_cut_to(cr_wide x, int32_t most) {
   return x > 0 ? (x < most ? (int32_t)x : most) : 0;
 }
 
 /* The positions of samples along one axis of a region: `count` in each part. */
 typedef struct cr_roi_grid {
-  double begin, size; /* of the region, and of a part */
-  double wanted;      /* values in each part */
-  int32_t count;      /* the same, and 0 if that is too many */
+  cr_wide begin, size; /* of the region, and of a part */
+  cr_wide wanted;      /* values in each part */
+  int32_t count;       /* the same, and 0 if that is too many */
 } cr_roi_grid;
 
 CR_HD cr_roi_grid cr_roi_grid_of(const cr_roi_args *a, int64_t region, bool across) {
-  const float *roi = a->rois + 5 * region;
+  const CR_GLOBAL float *roi = a->rois + 5 * region;
   const int32_t parts = across ? a->columns : a->rows;
-  const double begin = cr_roi_product((double)roi[across ? 1 : 2], a->scale);
-  const double length = cr_roi_product((double)roi[across ? 3 : 4], a->scale) - begin;
+  const cr_wide begin = cr_roi_product((cr_wide)roi[across ? 1 : 2], cr_f64_value(a->scale));
+  const cr_wide length =
+      cr_roi_product((cr_wide)roi[across ? 3 : 4], cr_f64_value(a->scale)) - begin;
   cr_roi_grid g;
   g.begin = begin;
-  g.size = (length < 1 ? 1 : length) / (double)(parts > 0 ? parts : 1);
-  g.wanted = a->ratio > 0 ? (double)a->ratio : ceil(g.size);
+  g.size = (length < 1 ? 1 : length) / (cr_wide)(parts > 0 ? parts : 1);
+  g.wanted = a->ratio > 0 ? (cr_wide)a->ratio : ceil(g.size);
   g.count = g.wanted <= CR_ROI_SAMPLES_MOST ? (int32_t)g.wanted : 0;
   return g;
 }
@@ -104,8 +106,8 @@ CR_HD cr_roi_grid cr_roi_grid_of(const cr_roi_args *a, int64_t region, bool acro
 /* The image of a region; -1, reported, when there is none or its sides are no numbers to compute
  * with. */
 CR_HD int32_t cr_roi_image_of(const cr_roi_args *a, int64_t region) {
-  const float *roi = a->rois + 5 * region;
-  if (!(roi[0] >= 0 && (double)roi[0] < (double)a->images)) {
+  const CR_GLOBAL float *roi = a->rois + 5 * region;
+  if (!(roi[0] >= 0 && (cr_wide)roi[0] < (cr_wide)a->images)) {
     cr_report(a->fault, CR_GPU_FAULT_REGION, roi[0], region, a->regions, a->images);
     return -1;
   }
@@ -128,31 +130,31 @@ CR_HD int32_t cr_roi_image_of(const cr_roi_args *a, int64_t region) {
 /* The side of a region from `low` to `high`, inclusive (Girshick, 2015). */
 CR_HD cr_roi_range cr_roi_largest_side(const cr_roi_args *a, float low, float high, int32_t parts,
                                        int32_t part, int32_t extent) {
-  const double begin = round(cr_roi_product((double)low, a->scale));
-  const double end = round(cr_roi_product((double)high, a->scale));
-  const double length = end - begin + 1 < 1 ? 1 : end - begin + 1;
+  const cr_wide begin = round(cr_roi_product((cr_wide)low, cr_f64_value(a->scale)));
+  const cr_wide end = round(cr_roi_product((cr_wide)high, cr_f64_value(a->scale)));
+  const cr_wide length = end - begin + 1 < 1 ? 1 : end - begin + 1;
   /* In single precision, as the definition has it: parts of, say, 7 / 7 rows depend on it. */
   const float size = (float)length / (float)parts;
   cr_roi_range range;
-  range.begin = cr_roi_cut_to(floor((double)((float)part * size)) + begin, extent);
-  range.end = cr_roi_cut_to(ceil((double)((float)(part + 1) * size)) + begin, extent);
+  range.begin = cr_roi_cut_to(floor((cr_wide)((float)part * size)) + begin, extent);
+  range.end = cr_roi_cut_to(ceil((cr_wide)((float)(part + 1) * size)) + begin, extent);
   return range;
 }
 
 /* The same for parts with separate channels (Dai et al., 2016). */
 CR_HD cr_roi_range cr_roi_means_side(const cr_roi_args *a, float low, float high, int32_t parts,
                                      int32_t part, int32_t extent) {
-  const double begin = cr_roi_product(round((double)low), a->scale);
-  const double end = cr_roi_product(round((double)high) + 1, a->scale);
-  const double length = end - begin < 0.1 ? 0.1 : end - begin, size = length / (double)parts;
+  const cr_wide begin = cr_roi_product(round((cr_wide)low), cr_f64_value(a->scale));
+  const cr_wide end = cr_roi_product(round((cr_wide)high) + 1, cr_f64_value(a->scale));
+  const cr_wide length = end - begin < 0.1 ? 0.1 : end - begin, size = length / (cr_wide)parts;
   cr_roi_range range;
-  range.begin = cr_roi_cut_to(floor(cr_roi_product((double)part, size) + begin), extent);
-  range.end = cr_roi_cut_to(ceil(cr_roi_product((double)(part + 1), size) + begin), extent);
+  range.begin = cr_roi_cut_to(floor(cr_roi_product((cr_wide)part, size) + begin), extent);
+  range.end = cr_roi_cut_to(ceil(cr_roi_product((cr_wide)(part + 1), size) + begin), extent);
   return range;
 }
 
 CR_HD cr_roi_range cr_roi_side_of(const cr_roi_args *a, int64_t region, bool across, int32_t part) {
-  const float *roi = a->rois + 5 * region;
+  const CR_GLOBAL float *roi = a->rois + 5 * region;
   const float low = roi[across ? 1 : 2], high = roi[across ? 3 : 4];
   const int32_t parts = across ? a->columns : a->rows, extent = across ? a->width : a->height;
   return a->kind == CR_ROI_LARGEST ? cr_roi_largest_side(a, low, high, parts, part, extent)
@@ -249,14 +251,14 @@ CR_HD float cr_psroi_pool_fwd_device(const void *args, int64_t i) {
                      columns = cr_roi_columns_of(a, cell.region, cell.column);
   if (rows.begin >= rows.end || columns.begin >= columns.end) return 0;
   const cr_hd_values plane = cr_roi_plane(a, image, cell.result * a->by_cells.by + cell.part);
-  double sum = 0;
+  cr_wide sum = 0;
   for (int32_t y = rows.begin; y < rows.end; ++y) {
     for (int32_t x = columns.begin; x < columns.end; ++x) {
-      sum += (double)cr_get(plane, y * a->width + x);
+      sum += (cr_wide)cr_get(plane, y * a->width + x);
     }
   }
   const int64_t area = (int64_t)(rows.end - rows.begin) * (columns.end - columns.begin);
-  return (float)(sum / (double)area);
+  return (float)(sum / (cr_wide)area);
 }
 
 /* Means of interpolated values: */
@@ -264,36 +266,36 @@ CR_HD float cr_psroi_pool_fwd_device(const void *args, int64_t i) {
 /* A sample is between two neighbours. */
 typedef struct cr_roi_between {
   int32_t low, high;
-  double weight; /* of the higher one */
+  cr_wide weight; /* of the higher one */
   bool inside;
 } cr_roi_between;
 
 /* The position of sample `sample` of part `part`. */
 CR_HD cr_roi_between cr_roi_between_of(const cr_roi_grid *g, int32_t part, int32_t sample,
                                        int32_t extent) {
-  double at =
-      g->begin + cr_roi_product(g->size, (double)part + ((double)sample + 0.5) / (double)g->count);
+  cr_wide at = g->begin +
+               cr_roi_product(g->size, (cr_wide)part + ((cr_wide)sample + 0.5) / (cr_wide)g->count);
   cr_roi_between b = {0, 0, 0, false};
-  if (extent == 0 || !(at >= -1 && at <= (double)extent)) return b;
+  if (extent == 0 || !(at >= -1 && at <= (cr_wide)extent)) return b;
   b.inside = true;
   if (at <= 0) at = 0;
   b.low = (int32_t)at;
   b.high = b.low + 1;
   if (b.low >= extent - 1) {
     b.low = b.high = extent - 1;
-    at = (double)b.low;
+    at = (cr_wide)b.low;
   }
-  b.weight = at - (double)b.low;
+  b.weight = at - (cr_wide)b.low;
   return b;
 }
 
 /* The taps of a part during the loop over its samples. A value's neighbours are no lower than its
  * predecessor's: only the last two taps so far can match. */
 typedef struct cr_roi_taps {
-  cr_roi_tap *to;
-  double count; /* of values */
+  CR_GLOBAL cr_roi_tap *to;
+  cr_wide count; /* of values */
   int32_t written, at[2];
-  double sum[2]; /* of the last two: the older one, then the newer one; at -1: none */
+  cr_wide sum[2]; /* of the last two: the older one, then the newer one; at -1: none */
 } cr_roi_taps;
 
 CR_HD void cr_roi_write_tap(cr_roi_taps *t, int k) {
@@ -303,7 +305,7 @@ CR_HD void cr_roi_write_tap(cr_roi_taps *t, int k) {
   ++t->written;
 }
 
-CR_HD void cr_roi_add_tap(cr_roi_taps *t, int32_t at, double weight) {
+CR_HD void cr_roi_add_tap(cr_roi_taps *t, int32_t at, cr_wide weight) {
   if (at == t->at[1]) {
     t->sum[1] += weight;
   } else if (at == t->at[0]) {
@@ -330,7 +332,7 @@ CR_HD void cr_roi_taps_device(const void *args, int64_t i) {
   const bool across = side >= a->rows;
   const int32_t part = (int32_t)(across ? side - a->rows : side);
   const cr_roi_grid g = cr_roi_grid_of(a, r, across);
-  cr_roi_taps t = {a->tap + slot * a->taps_most, (double)g.count, 0, {-1, -1}, {0, 0}};
+  cr_roi_taps t = {a->tap + slot * a->taps_most, (cr_wide)g.count, 0, {-1, -1}, {0, 0}};
   for (int32_t k = 0; k < g.count; ++k) {
     const cr_roi_between b = cr_roi_between_of(&g, part, k, across ? a->width : a->height);
     if (!b.inside) continue;
@@ -350,7 +352,7 @@ CR_HD float cr_roi_align_fwd_device(const void *args, int64_t i) {
   if (image < 0) return 0;
   const int64_t first = cell.region * (a->by_sides.by - 1);
   const int64_t row = first + cell.row, column = first + a->rows + cell.column;
-  const cr_roi_tap *y = a->tap + row * a->taps_most, *x = a->tap + column * a->taps_most;
+  const CR_GLOBAL cr_roi_tap *y = a->tap + row * a->taps_most, *x = a->tap + column * a->taps_most;
   const int32_t rows = a->taps[row], columns = a->taps[column];
   const cr_hd_values plane = cr_roi_plane(a, image, cell.result);
   float sum = 0;
@@ -413,7 +415,7 @@ CR_HD void cr_roi_owners_device(const void *args, int64_t i) {
 
 /* No position outside has a value of the region as its neighbour. */
 CR_HD cr_roi_range cr_roi_grid_reach(const cr_roi_grid *g, int32_t parts, int32_t extent) {
-  const double end = g->begin + cr_roi_product(g->size, (double)parts);
+  const cr_wide end = g->begin + cr_roi_product(g->size, (cr_wide)parts);
   cr_roi_range reach;
   reach.begin = cr_roi_cut_to(floor(g->begin), extent > 0 ? extent - 1 : 0);
   reach.end = cr_roi_cut_to(floor(end) + 2, extent);
@@ -422,20 +424,20 @@ CR_HD cr_roi_range cr_roi_grid_reach(const cr_roi_grid *g, int32_t parts, int32_
 
 /* The weight of position `at` in part `part`. */
 CR_HD float cr_roi_weight_of(const cr_roi_grid *g, int32_t part, int32_t at, int32_t extent) {
-  const double begin = g->begin + cr_roi_product(g->size, (double)part);
-  if (begin > (double)at + 2 || begin + g->size < (double)at - 2) return 0;
-  double sum = 0;
+  const cr_wide begin = g->begin + cr_roi_product(g->size, (cr_wide)part);
+  if (begin > (cr_wide)at + 2 || begin + g->size < (cr_wide)at - 2) return 0;
+  cr_wide sum = 0;
   for (int32_t k = 0; k < g->count; ++k) {
     const cr_roi_between b = cr_roi_between_of(g, part, k, extent);
     if (!b.inside) continue;
     if (b.low == at) sum += 1 - b.weight;
     if (b.high == at) sum += b.weight;
   }
-  return g->count > 0 ? (float)(sum / (double)g->count) : 0;
+  return g->count > 0 ? (float)(sum / (cr_wide)g->count) : 0;
 }
 
 /* The start of the weights of region `region`, for rows or for columns. */
-CR_HD float *cr_roi_weights_at(const cr_roi_args *a, int64_t region, bool across) {
+CR_HD CR_GLOBAL float *cr_roi_weights_at(const cr_roi_args *a, int64_t region, bool across) {
   const int64_t of_rows = (int64_t)a->rows * a->height;
   const int64_t of_columns = (int64_t)a->columns * a->width;
   return a->weight + region * (of_rows + of_columns) + (across ? of_rows : 0);
@@ -457,7 +459,7 @@ CR_HD void cr_roi_weights_device(const void *args, int64_t i) {
   }
   const int32_t at = (int32_t)(across ? position - a->height : position);
   const int32_t parts = across ? a->columns : a->rows, extent = across ? a->width : a->height;
-  float *to = cr_roi_weights_at(a, r, across) + at;
+  CR_GLOBAL float *to = cr_roi_weights_at(a, r, across) + at;
   cr_roi_range owner = {0, 0};
   for (int32_t k = 0; k < parts; ++k) {
     const float weight = cr_roi_weight_of(&g, k, at, extent);
@@ -547,8 +549,8 @@ CR_HD void cr_roi_add_aligned(const cr_roi_args *a, const cr_roi_spot *spot, int
                               float *sum) {
   const cr_roi_range rows = a->owner[cr_roi_owner_at(a, r, spot->y)],
                      columns = a->owner[cr_roi_owner_at(a, r, a->height + spot->x)];
-  const float *of_row = cr_roi_weights_at(a, r, false) + spot->y;
-  const float *of_column = cr_roi_weights_at(a, r, true) + spot->x;
+  const CR_GLOBAL float *of_row = cr_roi_weights_at(a, r, false) + spot->y;
+  const CR_GLOBAL float *of_column = cr_roi_weights_at(a, r, true) + spot->x;
   CR_NO_UNROLL
   for (int32_t y = rows.begin; y < rows.end; ++y) {
     const float row = of_row[(int64_t)y * a->height];

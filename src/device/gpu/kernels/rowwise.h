@@ -2,13 +2,13 @@
 #ifndef CR_GPU_KERNELS_ROWWISE_H
 #define CR_GPU_KERNELS_ROWWISE_H
 
-#include "device/backend/op_desc.h"
+#include "device/backend/op_enums.h"
 #include "device/gpu/kernels/thread_block.h"
 #include "device/gpu/kernels/values.h"
 
 typedef struct cr_row_args {
   cr_hd_values x, y, dy, out;
-  float *divisor; /* written forward, read backward */
+  CR_GLOBAL float *divisor; /* written forward, read backward */
   int64_t width, inner, ranks;
   float eps, coeff;
   int reduction;
@@ -19,18 +19,18 @@ typedef struct cr_row_args {
 CR_HD void cr_mvn_fwd_device(const void *args, int64_t row, cr_thread_block thread_block) {
   const cr_row_args *a = (const cr_row_args *)args;
   const cr_hd_values x = cr_hd_values_from(a->x, row * a->width);
-  const double width = a->width > 0 ? (double)a->width : 1;
-  double sum = 0, square = 0, scale = 1;
+  const cr_wide width = a->width > 0 ? (cr_wide)a->width : 1;
+  cr_wide sum = 0, square = 0, scale = 1;
   for (int64_t i = thread_block.lane; i < a->width; i += thread_block.lanes)
-    sum += (double)cr_get(x, i);
-  const double mean = cr_thread_block_sum(thread_block, sum) / width;
+    sum += (cr_wide)cr_get(x, i);
+  const cr_wide mean = cr_thread_block_sum(thread_block, sum) / width;
   for (int64_t i = thread_block.lane; i < a->width; i += thread_block.lanes) {
-    square += ((double)cr_get(x, i) - mean) * ((double)cr_get(x, i) - mean);
+    square += ((cr_wide)cr_get(x, i) - mean) * ((cr_wide)cr_get(x, i) - mean);
   }
   square = cr_thread_block_sum(thread_block, square);
-  if (a->variance) scale = sqrt(square / width) + (double)a->eps;
+  if (a->variance) scale = sqrt(square / width) + (cr_wide)a->eps;
   for (int64_t i = thread_block.lane; i < a->width; i += thread_block.lanes) {
-    cr_put(a->out, row * a->width + i, (float)(((double)cr_get(x, i) - mean) / scale));
+    cr_put(a->out, row * a->width + i, (float)(((cr_wide)cr_get(x, i) - mean) / scale));
   }
   if (thread_block.lane == 0) a->divisor[row] = (float)scale;
 }
@@ -40,26 +40,26 @@ CR_HD void cr_mvn_bwd_device(const void *args, int64_t row, cr_thread_block thre
   const cr_row_args *a = (const cr_row_args *)args;
   const cr_hd_values y = cr_hd_values_from(a->y, row * a->width);
   const cr_hd_values dy = cr_hd_values_from(a->dy, row * a->width);
-  const double width = a->width > 0 ? (double)a->width : 1;
-  double sum = 0, along = 0;
+  const cr_wide width = a->width > 0 ? (cr_wide)a->width : 1;
+  cr_wide sum = 0, along = 0;
   for (int64_t i = thread_block.lane; i < a->width; i += thread_block.lanes) {
-    sum += (double)cr_get(dy, i);
-    if (a->variance) along += (double)cr_get(dy, i) * (double)cr_get(y, i);
+    sum += (cr_wide)cr_get(dy, i);
+    if (a->variance) along += (cr_wide)cr_get(dy, i) * (cr_wide)cr_get(y, i);
   }
-  const double mean = cr_thread_block_sum(thread_block, sum) / width;
+  const cr_wide mean = cr_thread_block_sum(thread_block, sum) / width;
   along = cr_thread_block_sum(thread_block, along) / width;
   for (int64_t i = thread_block.lane; i < a->width; i += thread_block.lanes) {
-    const double dx = (double)cr_get(dy, i) - mean - (double)cr_get(y, i) * along;
-    cr_put(a->out, row * a->width + i, (float)(dx / (double)a->divisor[row]));
+    const cr_wide dx = (cr_wide)cr_get(dy, i) - mean - (cr_wide)cr_get(y, i) * along;
+    cr_put(a->out, row * a->width + i, (float)(dx / (cr_wide)a->divisor[row]));
   }
 }
 
 CR_HD void cr_row_reduce_fwd_device(const void *args, int64_t row, cr_thread_block thread_block) {
   const cr_row_args *a = (const cr_row_args *)args;
   const cr_hd_values x = cr_hd_values_from(a->x, row * a->width);
-  double sum = 0;
+  cr_wide sum = 0;
   for (int64_t i = thread_block.lane; i < a->width; i += thread_block.lanes) {
-    const double v = (double)cr_get(x, i);
+    const cr_wide v = (cr_wide)cr_get(x, i);
     if (a->reduction == CR_REDUCE_SUM) {
       sum += v;
     } else {
@@ -67,7 +67,7 @@ CR_HD void cr_row_reduce_fwd_device(const void *args, int64_t row, cr_thread_blo
     }
   }
   sum = cr_thread_block_sum(thread_block, sum);
-  if (thread_block.lane == 0) cr_put(a->out, row, (float)(sum * (double)a->coeff));
+  if (thread_block.lane == 0) cr_put(a->out, row, (float)(sum * (cr_wide)a->coeff));
 }
 
 CR_HD void cr_row_reduce_bwd_device(const void *args, int64_t i) {

@@ -26,9 +26,9 @@ CR_HD void cr_softmax_fwd_device(const void *args, int64_t line, cr_thread_block
     top = v > top ? v : top;
   }
   top = cr_thread_block_max(thread_block, top);
-  double sum = 0;
+  cr_wide sum = 0;
   for (int64_t c = thread_block.lane; c < a->channels; c += thread_block.lanes) {
-    sum += (double)expf(cr_get(x, c * a->inner) - top);
+    sum += (cr_wide)expf(cr_get(x, c * a->inner) - top);
   }
   const float scale = (float)(1 / cr_thread_block_sum(thread_block, sum));
   /* Computed again rather than kept in the result, which may have few digits. */
@@ -42,14 +42,14 @@ CR_HD void cr_softmax_bwd_device(const void *args, int64_t line, cr_thread_block
   const int64_t begin = cr_line_begin(line, a->channels, a->inner);
   const cr_hd_values y = cr_hd_values_from(a->x, begin), dy = cr_hd_values_from(a->dy, begin);
   const cr_hd_values dx = cr_hd_values_from(a->out, begin);
-  double sum = 0;
+  cr_wide sum = 0;
   for (int64_t c = thread_block.lane; c < a->channels; c += thread_block.lanes) {
-    sum += (double)cr_get(y, c * a->inner) * (double)cr_get(dy, c * a->inner);
+    sum += (cr_wide)cr_get(y, c * a->inner) * (cr_wide)cr_get(dy, c * a->inner);
   }
   sum = cr_thread_block_sum(thread_block, sum);
   for (int64_t c = thread_block.lane; c < a->channels; c += thread_block.lanes) {
     const int64_t at = c * a->inner;
-    cr_put(dx, at, (float)((double)cr_get(y, at) * ((double)cr_get(dy, at) - sum)));
+    cr_put(dx, at, (float)((cr_wide)cr_get(y, at) * ((cr_wide)cr_get(dy, at) - sum)));
   }
 }
 

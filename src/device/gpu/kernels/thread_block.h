@@ -11,7 +11,11 @@
 
 typedef struct cr_thread_block {
   int lane, lanes; /* on the device: 1, or a multiple of 32 up to 1024 */
-  void *host;      /* how the lanes of a thread block on the host meet; NULL on the device */
+#ifdef CR_OPENCL
+  __local cr_wide *part; /* one for each lane */
+#else
+  void *host; /* how the lanes of a thread block on the host meet; NULL on the device */
+#endif
 } cr_thread_block;
 
 #ifdef __CUDACC__
@@ -52,6 +56,37 @@ CR_HD float cr_thread_block_max(cr_thread_block thread_block, float value) {
 #endif
   (void)thread_block;
   return value;
+}
+
+#elif defined(CR_OPENCL)
+
+/* The number of lanes is a power of two. */
+CR_HD cr_wide cr_thread_block_sum(cr_thread_block thread_block, cr_wide value) {
+  __local cr_wide *part = thread_block.part;
+  if (thread_block.lanes == 1) return value;
+  barrier(CLK_LOCAL_MEM_FENCE); /* everybody has read the sum before */
+  part[thread_block.lane] = value;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (int step = thread_block.lanes / 2; step > 0; step /= 2) {
+    if (thread_block.lane < step) part[thread_block.lane] += part[thread_block.lane + step];
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+  return part[0];
+}
+
+CR_HD float cr_thread_block_max(cr_thread_block thread_block, float value) {
+  __local cr_wide *part = thread_block.part;
+  if (thread_block.lanes == 1) return value;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  part[thread_block.lane] = (cr_wide)value;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (int step = thread_block.lanes / 2; step > 0; step /= 2) {
+    if (thread_block.lane < step && part[thread_block.lane + step] > part[thread_block.lane]) {
+      part[thread_block.lane] = part[thread_block.lane + step];
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+  return (float)part[0];
 }
 
 #else

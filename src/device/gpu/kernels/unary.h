@@ -2,7 +2,7 @@
 #ifndef CR_GPU_KERNELS_UNARY_H
 #define CR_GPU_KERNELS_UNARY_H
 
-#include "device/backend/op_desc.h"
+#include "device/backend/op_enums.h"
 #include "device/gpu/kernels/thread_block.h"
 #include "device/gpu/kernels/values.h"
 

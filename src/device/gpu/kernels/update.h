@@ -1,8 +1,8 @@
-/* The solvers' rules; see cr_update_rule in device/backend/op_desc.h for the formulae. */
+/* The solvers' rules; see cr_update_rule in device/backend/op_enums.h for the formulae. */
 #ifndef CR_GPU_KERNELS_UPDATE_H
 #define CR_GPU_KERNELS_UPDATE_H
 
-#include "device/backend/op_desc.h"
+#include "device/backend/op_enums.h"
 #include "device/gpu/kernels/hd.h"
 
 /* The number of segments that fit one launch, whose arguments have 4 KiB at most. */
@@ -14,7 +14,7 @@ typedef struct cr_update_piece {
 } cr_update_piece;
 
 typedef struct cr_update_args {
-  float *w, *g, *h0, *h1; /* h1: NULL for rules with a single history */
+  CR_GLOBAL float *w, *g, *h0, *h1; /* h1: NULL for rules with a single history */
   int rule;
   bool keep;      /* the step replaces the gradient */
   bool l1, apart; /* kinds of decay; apart: it is no part of the regularised gradient */

@@ -12,7 +12,7 @@
 #endif
 
 typedef struct cr_hd_values {
-  void *at; /* NULL: absent */
+  CR_GLOBAL void *at; /* NULL: absent */
   int32_t type;
 } cr_hd_values;
 
@@ -38,23 +38,25 @@ CR_HD uint16_t cr_half_bits(float value) {
 }
 
 CR_HD float cr_get(cr_hd_values x, int64_t i) {
-  if (CR_IS_F32(x)) return ((const float *)x.at)[i];
-  const uint16_t bits = ((const uint16_t *)x.at)[i];
+  if (CR_IS_F32(x)) return ((const CR_GLOBAL float *)x.at)[i];
+  const uint16_t bits = ((const CR_GLOBAL uint16_t *)x.at)[i];
   return x.type == CREMA_F16 ? cr_half_value(bits) : cr_hd_from_bits((uint32_t)bits << 16);
 }
 
 CR_HD void cr_put(cr_hd_values y, int64_t i, float value) {
-  if (CR_IS_F32(y)) ((float *)y.at)[i] = value;
-  else ((uint16_t *)y.at)[i] = y.type == CREMA_F16 ? cr_half_bits(value) : cr_hd_to_bf16(value);
+  if (CR_IS_F32(y)) ((CR_GLOBAL float *)y.at)[i] = value;
+  else
+    ((CR_GLOBAL uint16_t *)y.at)[i] =
+        y.type == CREMA_F16 ? cr_half_bits(value) : cr_hd_to_bf16(value);
 }
 
 /* The array from element i on. */
 CR_HD cr_hd_values cr_hd_values_from(cr_hd_values x, int64_t i) {
-  x.at = (char *)x.at + i * (CR_IS_F32(x) ? 4 : 2);
+  x.at = (CR_GLOBAL char *)x.at + i * (CR_IS_F32(x) ? 4 : 2);
   return x;
 }
 
-CR_HD cr_hd_values cr_float_values(float *at) {
+CR_HD cr_hd_values cr_float_values(CR_GLOBAL float *at) {
   cr_hd_values x;
   x.at = at;
   x.type = CREMA_F32;

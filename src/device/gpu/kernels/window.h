@@ -7,7 +7,7 @@
 #ifndef CR_GPU_KERNELS_WINDOW_H
 #define CR_GPU_KERNELS_WINDOW_H
 
-#include "device/backend/op_desc.h"
+#include "device/backend/op_enums.h"
 #include "device/gpu/kernels/philox.h"
 #include "device/gpu/kernels/values.h"
 
@@ -105,8 +105,8 @@ typedef struct cr_pool_args {
   cr_hd_values src; /* forward */
   cr_hd_values dy;
   cr_hd_values out; /* dst, diff_src or the mask */
-  const int32_t *index;
-  int32_t *new_index; /* NULL: not wanted */
+  const CR_GLOBAL int32_t *index;
+  CR_GLOBAL int32_t *new_index; /* NULL: not wanted */
   uint64_t seed, counter;
   cr_hd_slide slide;
 } cr_pool_args;
@@ -155,15 +155,15 @@ CR_HD void cr_pool_average_at(const cr_pool_args *a, int64_t i, int axes) {
   const cr_quotient where = cr_divide_by(i, s->by_out_count);
   const cr_hd_values plane = cr_hd_values_from(a->src, where.whole * s->in_count);
   const cr_hd_span span = cr_hd_span_of(s, axes, where.rest);
-  double sum = 0;
+  cr_wide sum = 0;
   int32_t at[CR_MAX_SPATIAL];
   cr_copy_index(axes, at, span.begin);
   if (!span.empty) {
     do {
-      sum += (double)cr_get(plane, cr_hd_encode(axes, s->in, at));
+      sum += (cr_wide)cr_get(plane, cr_hd_encode(axes, s->in, at));
     } while (cr_hd_next(axes, span.begin, span.end, at));
   }
-  cr_put(a->out, i, span.empty ? 0 : (float)(sum / (double)span.padded_count));
+  cr_put(a->out, i, span.empty ? 0 : (float)(sum / (cr_wide)span.padded_count));
   if (a->new_index != NULL) a->new_index[i] = 0;
 }
 
@@ -244,16 +244,16 @@ CR_HD void cr_pool_mask_device(const void *args, int64_t i) {
  * with a positive value. If there is none either, the first element. Its values go to *value and
  * *inside. */
 CR_HD void cr_pool_draw(const cr_hd_slide *s, int axes, const cr_hd_span *span, cr_hd_values plane,
-                        double target, float *value, int32_t *inside) {
+                        cr_wide target, float *value, int32_t *inside) {
   int32_t at[CR_MAX_SPATIAL];
-  double sum = 0;
+  cr_wide sum = 0;
   cr_copy_index(axes, at, span->begin);
   *value = cr_get(plane, cr_hd_encode(axes, s->in, at));
   *inside = cr_pool_inside(s, axes, span, at);
   do {
     const float x = cr_get(plane, cr_hd_encode(axes, s->in, at));
     if (!(x > 0)) continue;
-    sum += (double)x;
+    sum += (cr_wide)x;
     *value = x;
     *inside = cr_pool_inside(s, axes, span, at);
     if (sum > target) return;
@@ -261,7 +261,7 @@ CR_HD void cr_pool_draw(const cr_hd_slide *s, int axes, const cr_hd_span *span, 
 }
 
 typedef struct cr_hd_sums {
-  double value, square;
+  cr_wide value, square;
 } cr_hd_sums;
 
 CR_HD cr_hd_sums cr_pool_sums(const cr_hd_slide *s, int axes, const cr_hd_span *span,
@@ -271,7 +271,7 @@ CR_HD cr_hd_sums cr_pool_sums(const cr_hd_slide *s, int axes, const cr_hd_span *
   if (span->empty) return sums;
   cr_copy_index(axes, at, span->begin);
   do {
-    const double x = (double)cr_get(plane, cr_hd_encode(axes, s->in, at));
+    const cr_wide x = (cr_wide)cr_get(plane, cr_hd_encode(axes, s->in, at));
     sums.value += x;
     sums.square += x * x;
   } while (cr_hd_next(axes, span->begin, span->end, at));
@@ -288,7 +288,7 @@ CR_HD void cr_pool_stochastic_at(const cr_pool_args *a, int64_t i, int axes) {
   if (!span.empty) {
     uint32_t word[4];
     cr_hd_philox(a->seed, a->counter, (uint64_t)i / 4, word);
-    const double share = (double)word[i % 4] / 4294967296.0;
+    const cr_wide share = (cr_wide)word[i % 4] / 4294967296.0;
     cr_pool_draw(s, axes, &span, plane, share * cr_pool_sums(s, axes, &span, plane).value, &value,
                  &inside);
   }

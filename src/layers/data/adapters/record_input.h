@@ -1,5 +1,5 @@
-/* The common part of Data, AnnotatedData, BoxData and RoIData: batches of records of a database.
- * One thread reads for all solvers that train the net. */
+/* The common part of Data, AnnotatedData, BoxData, RoIData and CPMData: batches of records of a
+ * database. One thread reads for all solvers that train the net. */
 #ifndef CR_LAYERS_RECORD_INPUT_H
 #define CR_LAYERS_RECORD_INPUT_H
 

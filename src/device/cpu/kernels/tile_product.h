@@ -1,0 +1,10 @@
+/* A matrix product in single precision for processors for which oneDNN has portable code only. */
+#ifndef CR_DEVICE_CPU_KERNELS_TILE_PRODUCT_H
+#define CR_DEVICE_CPU_KERNELS_TILE_PRODUCT_H
+
+#include "device/cpu/onednn/gemm.h"
+
+/* See cr_cpu_gemm_f32. The result has the same bits for any number of threads. */
+void cr_tile_product(const cr_gemm_f32 *gemm);
+
+#endif
