@@ -100,6 +100,8 @@ void cli_memory_report(crema_solver *solver, crema_device *device) {
         mb(crema_pinned_bytes()), mb(cr_device_scratchpad_bytes(device)));
     printf("Device %d: %llu times an op ran on the CPU, for lack of a kernel\n",
            crema_device_get_index(device), (unsigned long long)cr_device_fallbacks(device));
+    printf("Device %d: %llu kernels and library calls were started\n",
+           crema_device_get_index(device), (unsigned long long)cr_device_launches(device));
   }
   report_totals();
   fflush(stdout);

@@ -5,6 +5,7 @@
 #include "core/clock.h"
 #include "core/fail.h"
 #include "core/log.h"
+#include "device/device.h"
 #include "device_flag.h"
 #include "net/net.h"
 #include "net_flags.h"
@@ -15,6 +16,15 @@ typedef struct times {
   double *forward, *backward; /* one per layer */
   double all_forward, all_backward, total;
 } times;
+
+/* In all iterations. */
+typedef struct counts {
+  uint64_t conversions, launches;
+} counts;
+
+static counts count(const crema_net *net) {
+  return (counts){crema_net_conversions(net), cr_device_launches(net->context->device)};
+}
 
 /* Runs one layer and adds the time until its work is done to *sum. */
 static crema_status time_layer(crema_net *net, int layer, bool backward, double *sum) {
@@ -42,7 +52,7 @@ static crema_status time_iteration(crema_net *net, bool backward, int64_t iterat
   return CREMA_OK;
 }
 
-static void report(const crema_net *net, bool backward, const times *t, uint64_t conversions,
+static void report(const crema_net *net, bool backward, const times *t, const counts *done,
                    int64_t iterations) {
   double scale = 1e3 / (double)iterations;
   cr_log_info("Average time per layer: ");
@@ -63,8 +73,13 @@ static void report(const crema_net *net, bool backward, const times *t, uint64_t
                 backward ? " and gradients" : "", (double)memory.planned / 1e6,
                 (double)memory.planned_held / 1e6);
   }
-  if (conversions > 0) {
-    cr_log_info("Type conversions per iteration: %g", (double)conversions / (double)iterations);
+  if (done->conversions > 0) {
+    cr_log_info("Type conversions per iteration: %g",
+                (double)done->conversions / (double)iterations);
+  }
+  if (done->launches > 0) {
+    cr_log_info("Kernels and library calls per iteration: %g",
+                (double)done->launches / (double)iterations);
   }
 }
 
@@ -93,13 +108,15 @@ static crema_status run(crema_net *net, bool backward, int64_t iterations, const
   CR_TRY_GOTO(cli_dump_write(net, folder, backward), out);
   cr_log_info("*** Benchmark begins ***");
   cr_log_info("Testing for %lld iterations.", (long long)iterations);
-  uint64_t before = crema_net_conversions(net);
+  const counts before = count(net);
   if (ops) cli_op_table_begin(&table, net->context);
   for (int64_t i = 0; i < iterations && status == CREMA_OK; ++i) {
     status = time_iteration(net, backward, i, &t);
   }
-  const uint64_t conversions = crema_net_conversions(net) - before;
-  if (status == CREMA_OK) report(net, backward, &t, conversions, iterations);
+  counts done = count(net);
+  done.conversions -= before.conversions;
+  done.launches -= before.launches;
+  if (status == CREMA_OK) report(net, backward, &t, &done, iterations);
   if (ops) cli_op_table_end(&table, net->context);
   if (status != CREMA_OK) goto out;
   cr_log_info("*** Benchmark ends ***");

@@ -43,6 +43,10 @@ uint64_t cr_device_fallbacks(const crema_device *device) {
   return atomic_load_explicit(&device->fallbacks, memory_order_relaxed);
 }
 
+uint64_t cr_device_launches(const crema_device *device) {
+  return atomic_load_explicit(&device->launches, memory_order_relaxed);
+}
+
 crema_device *cr_device_current(void) {
   crema_device *device = cr_device_of_thread();
   return device != NULL ? device : cr_cpu_device();

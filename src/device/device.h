@@ -8,6 +8,10 @@
 /* How often an op ran on the CPU because the device has no kernel for it. */
 uint64_t cr_device_fallbacks(const crema_device *device);
 
+/* The kernels that were started on the device, and the products and convolutions that its libraries
+ * computed. Copies, zeroing and collectives do not count. 0 on the CPU. */
+uint64_t cr_device_launches(const crema_device *device);
+
 /* Lets `device` use the memory of `peer`, which it reaches (crema_device_reaches). Twice is no
  * error. It counts as a collective of both: no thread may allocate or free their memory at the same
  * time. */

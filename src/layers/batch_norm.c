@@ -22,13 +22,11 @@ typedef struct bn_state {
   bool global;
   float eps, fraction;
   int64_t channels;
-  double bessel; /* m / (m - 1) */
-  cr_layer_op train, fixed, backward;
+  cr_layer_op train, again, fixed, backward; /* again: without the moving sums */
   cr_layer_keep keep;
-  cr_layer_op add;           /* moving sums and their scaling, C values */
-  cr_layer_op add_1;         /* the same for their weight */
+  cr_layer_op divide;        /* moving sums by their weight */
   cr_layer_op publish_stats; /* copies the statistics to tops 1 and 2 */
-  cr_tensor *mean, *variance, *one;
+  cr_tensor *mean, *variance;
 } bn_state;
 
 static int64_t channels_of(const crema_shape *shape) {
@@ -54,7 +52,6 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   bn_state *s = layer->state;
   const Caffe__BatchNormParameter *param =
       layer->param->batch_norm_param ? layer->param->batch_norm_param : &defaults;
-  float *one = NULL;
   (void)top;
   if (param->scale_bias) {
     return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
@@ -80,30 +77,38 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   s->channels = channels_of(&bottom[0]->shape);
   CR_TRY(add_statistics_params(layer, param));
   CR_TRY(cr_layer_tensor(layer, &s->mean, cr_layer_arithmetic(layer), s->channels));
-  CR_TRY(cr_layer_tensor(layer, &s->variance, cr_layer_arithmetic(layer), s->channels));
-  CR_TRY(cr_layer_tensor(layer, &s->one, cr_layer_arithmetic(layer), 1));
-  CR_TRY(cr_tensor_host_write_floats(s->one, &one));
-  *one = 1;
-  return CREMA_OK;
+  return cr_layer_tensor(layer, &s->variance, cr_layer_arithmetic(layer), s->channels);
+}
+
+/* The shapes of the parameters of the Scale whose work this layer does, NULL: it has none. */
+typedef struct scale_shapes {
+  const crema_shape *scale, *shift;
+} scale_shapes;
+
+/* The forward ops with the statistics of the batch. */
+static crema_status make_train_ops(cr_layer *layer, const crema_shape *shape, scale_shapes of) {
+  bn_state *s = layer->state;
+  const crema_shape channels = cr_shape_1(s->channels), one = cr_shape_1(1);
+  const crema_shape *arg[] = {shape,    shape,     &channels, &channels, of.scale,
+                              of.shift, &channels, &channels, &one};
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_BN_FWD_TRAIN);
+  desc.u.bn.eps = s->eps;
+  CR_TRY(cr_layer_op_make(layer, &s->again, &desc, of.scale == NULL ? 4 : 6, arg));
+  desc.u.bn.fraction = s->fraction;
+  return cr_layer_op_make(layer, &s->train, &desc, 9, arg);
 }
 
 static crema_status make_ops(cr_layer *layer, const crema_shape *shape) {
   bn_state *s = layer->state;
-  const crema_shape channels = cr_shape_1(s->channels), one = cr_shape_1(1);
-  cr_op_desc desc = cr_layer_op_desc(s->global ? CR_OP_BN_FWD_GLOBAL : CR_OP_BN_FWD_TRAIN);
-  desc.u.bn.eps = s->eps;
-  desc.u.bn.global = s->global;
+  const crema_shape channels = cr_shape_1(s->channels);
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_BN_FWD_GLOBAL);
   const crema_shape *scale = layer->scaled_by == NULL ? NULL : &channels;
   const crema_shape *shift = scale != NULL && layer->scaled_by->params > 1 ? &channels : NULL;
-  CR_TRY(cr_layer_op_make(
-      layer, s->global ? &s->fixed : &s->train, &desc, s->global || scale == NULL ? 4 : 6,
-      (const crema_shape *[]){shape, shape, &channels, &channels, scale, shift}));
-  if (!s->global) {
-    desc.kind = CR_OP_BN_FWD_GLOBAL;
-    desc.u.bn.global = true;
-    CR_TRY(CR_LAYER_MAKE(layer, &s->fixed, &desc, shape, shape, &channels, &channels));
-    desc.u.bn.global = false;
-  }
+  if (!s->global) CR_TRY(make_train_ops(layer, shape, (scale_shapes){scale, shift}));
+  desc.u.bn.eps = s->eps;
+  desc.u.bn.global = true;
+  CR_TRY(CR_LAYER_MAKE(layer, &s->fixed, &desc, shape, shape, &channels, &channels));
+  desc.u.bn.global = s->global;
   desc.kind = CR_OP_BN_BWD;
   CR_TRY(cr_layer_op_make(
       layer, &s->backward, &desc, scale == NULL ? 5 : 8,
@@ -113,8 +118,7 @@ static crema_status make_ops(cr_layer *layer, const crema_shape *shape) {
     CR_TRY(CR_LAYER_MAKE(layer, &s->publish_stats, &desc, &channels, &channels));
   }
   desc = cr_layer_op_desc(CR_OP_AXPBY);
-  CR_TRY(CR_LAYER_MAKE(layer, &s->add, &desc, &channels, &channels));
-  return CR_LAYER_MAKE(layer, &s->add_1, &desc, &one, &one);
+  return CR_LAYER_MAKE(layer, &s->divide, &desc, &channels, &channels);
 }
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -128,9 +132,6 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   if (top[0] != bottom[0]) CR_TRY(crema_blob_reshape(top[0], &shape));
   const crema_shape channels = cr_shape_1(s->channels);
   for (int t = 1; t < layer->tops; ++t) CR_TRY(crema_blob_reshape(top[t], &channels));
-  int64_t count = crema_blob_count(bottom[0]);
-  int64_t values = s->channels > 0 ? count / s->channels : 0;
-  s->bessel = values > 1 ? (double)values / (double)(values - 1) : 1;
   if (shape.axes == 1) shape = cr_shape_2(shape.dim[0], 1);
   CR_TRY(cr_layer_keep_make(layer, &s->keep, bottom[0]));
   return make_ops(layer, &shape);
@@ -150,21 +151,9 @@ static crema_status global_statistics(cr_layer *layer, crema_context *context) {
   double weight = 0;
   CR_TRY(cr_tensor_host_value(layer->blob[2]->data, &weight));
   cr_op_scalars scalars = {.alpha = weight == 0 ? 0 : 1 / weight, .beta = 0};
-  CR_TRY(
-      cr_layer_op_run(&s->add, context, (cr_tensor *[]){layer->blob[0]->data, s->mean}, &scalars));
-  return cr_layer_op_run(&s->add, context, (cr_tensor *[]){layer->blob[1]->data, s->variance},
-                         &scalars);
-}
-
-static crema_status add_statistics(cr_layer *layer, crema_context *context) {
-  bn_state *s = layer->state;
-  cr_op_scalars scalars = {.alpha = 1, .beta = (double)s->fraction};
-  CR_TRY(
-      cr_layer_op_run(&s->add_1, context, (cr_tensor *[]){s->one, layer->blob[2]->data}, &scalars));
-  CR_TRY(
-      cr_layer_op_run(&s->add, context, (cr_tensor *[]){s->mean, layer->blob[0]->data}, &scalars));
-  scalars.alpha = s->bessel;
-  return cr_layer_op_run(&s->add, context, (cr_tensor *[]){s->variance, layer->blob[1]->data},
+  CR_TRY(cr_layer_op_run(&s->divide, context, (cr_tensor *[]){layer->blob[0]->data, s->mean},
+                         &scalars));
+  return cr_layer_op_run(&s->divide, context, (cr_tensor *[]){layer->blob[1]->data, s->variance},
                          &scalars);
 }
 
@@ -177,9 +166,16 @@ static crema_status normalize(cr_layer *layer, crema_context *context, crema_blo
     return CR_LAYER_RUN(&s->fixed, context, input, top[0]->data, s->mean, s->variance);
   }
   CR_TRY(cr_layer_keep_forward(layer, &s->keep, context, bottom[0], top[0], &input));
-  CR_TRY(CR_LAYER_RUN(&s->train, context, input, top[0]->data, s->mean, s->variance,
-                      scale_of(layer, 0, false), scale_of(layer, 1, false)));
-  return layer->replays ? CREMA_OK : add_statistics(layer, context);
+  cr_tensor *const argument[] = {input,
+                                 top[0]->data,
+                                 s->mean,
+                                 s->variance,
+                                 scale_of(layer, 0, false),
+                                 scale_of(layer, 1, false),
+                                 layer->blob[0]->data,
+                                 layer->blob[1]->data,
+                                 layer->blob[2]->data};
+  return cr_layer_op_run(layer->replays ? &s->again : &s->train, context, argument, NULL);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,

@@ -166,6 +166,15 @@ crema_status cr_tensor_adopt_host(cr_tensor *tensor, void *memory) CREMA_MUST_US
 crema_status cr_tensor_alias_block(cr_tensor *tensor, crema_context *context, cr_tensor *block,
                                    int64_t offset) CREMA_MUST_USE;
 
+/* For conversions of several parts of a block at once. Whether the newest values, which are not all
+ * zero, are pinned in `block`. */
+bool cr_tensor_alias_is_in(const cr_tensor *tensor, const cr_tensor *block);
+/* `context` has converted the newest values to their place in `block`, where they are valid in
+ * addition to the other formats. Counts as a conversion. Errors: CREMA_E_STATE if the tensor is not
+ * pinned there. */
+crema_status cr_tensor_alias_converted(cr_tensor *tensor, crema_context *context,
+                                       const cr_tensor *block) CREMA_MUST_USE;
+
 /* Plans to store the values in the memory of `whole`, as `part` of its values. If `whole` is itself
  * a part, they are stored in the memory of the outermost tensor. Parts are written and make the
  * whole; with `read`, the whole is written and the parts are read there. Sets *done to false, and

@@ -131,6 +131,33 @@ crema_status cr_tensor_alias_block(cr_tensor *tensor, crema_context *context, cr
   return status != CREMA_OK ? status : cr_syncedmem_read(&slot->memory, context, &from);
 }
 
+/* The slot that is pinned in `block`; NULL: there is none. */
+static format_slot *slot_in(const values *v, const values *block) {
+  format_slot *slot = cr_tensor_find_slot(v, own_format(block));
+  return slot != NULL && slot->block == block ? slot : NULL;
+}
+
+bool cr_tensor_alias_is_in(const cr_tensor *tensor, const cr_tensor *block) {
+  const values *v = tensor->values;
+  const format_slot *slot = slot_in(v, block->values);
+  return !is_zero(v) && slot != NULL && is_valid(slot);
+}
+
+crema_status cr_tensor_alias_converted(cr_tensor *tensor, crema_context *context,
+                                       const cr_tensor *block) {
+  values *v = tensor->values;
+  format_slot *slot = slot_in(v, block->values);
+  crema_devptr memory = {0};
+  if (slot == NULL || is_zero(v)) {
+    return cr_fail(CREMA_E_STATE, "a tensor has no values in the memory that was converted");
+  }
+  CR_TRY(cr_syncedmem_overwrite(&slot->memory, context, &memory));
+  set_valid(slot, true);
+  atomic_fetch_add(&v->conversions, 1);
+  CR_ASSERT(cr_tensor_check(v));
+  return CREMA_OK;
+}
+
 static bool is_part_of(const cr_part *part) {
   const crema_shape *shape = &part->shape, *whole = &part->whole;
   if (shape->axes != whole->axes || part->axis >= shape->axes) return false;

@@ -17,10 +17,13 @@ static bool gives_all_gradients(const cr_net_layer *norm, const cr_net_layer *sc
          scale->propagate_down[0];
 }
 
-static bool computes_in_floats(const cr_layer *layer) {
+/* Whether one kernel can do the work of both layers: in FLOAT, and on a device with its own memory
+ * also in 16 bits. The host's library needs a Scale's parameters in FLOAT. */
+static bool has_types_to_fuse(const crema_net *net, const cr_layer *layer) {
   const cr_layer_types *t = &layer->types;
-  return t->forward == CREMA_F32 && t->backward == CREMA_F32 && t->forward_math == CREMA_F32 &&
-         t->backward_math == CREMA_F32;
+  const bool apart = !net->context->device->backend->host_memory;
+  return cr_layer_arithmetic(layer) == CREMA_F32 &&
+         (apart || (t->forward == CREMA_F32 && t->backward == CREMA_F32));
 }
 
 /* Lets `norm`, a BatchNorm, do the work of the Scale `scale`, which follows it in place, if it can.
@@ -32,8 +35,8 @@ static crema_status fuse_scale(crema_net *net, cr_net_layer *norm, cr_net_layer 
   if (net->debug_info || !in_place || !self->kind->fusion.fuses_scale ||
       other->kind->fusion.scales_channels == NULL || !other->kind->fusion.scales_channels(other) ||
       !crema_shape_equal(&other->blob[0]->shape, &self->blob[0]->shape) ||
-      !gives_all_gradients(norm, scale) || !computes_in_floats(self) ||
-      !computes_in_floats(other)) {
+      !gives_all_gradients(norm, scale) || !has_types_to_fuse(net, self) ||
+      !has_types_to_fuse(net, other)) {
     return CREMA_OK;
   }
   self->scaled_by = other;

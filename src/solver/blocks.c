@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "core/fail.h"
+#include "device/watch.h"
 
 /* The layer that completes the gradient of a learnable parameter: the first that uses it in forward
  * order. */
@@ -18,17 +19,18 @@ static int completing_layer(const crema_net *net, int learnable) {
 /* Finds or adds the block for a parameter. There is room for one per parameter. */
 static cr_param_block *block_for(cr_param_blocks *blocks, int learnable) {
   const crema_blob *blob = blocks->net->learnable[learnable];
-  const crema_dtype type = cr_tensor_type(blob->data) == CREMA_F64 ? CREMA_F64 : CREMA_F32;
+  const crema_dtype used_type = cr_tensor_type(blob->data);
   const crema_dtype diff_type = cr_tensor_type(blob->diff);
   bool learns = blocks->net->lr_mult[learnable] != 0;
   for (int i = 0; i < blocks->count; ++i) {
     cr_param_block *block = &blocks->block[i];
-    if (block->type == type && block->diff_type == diff_type && block->learns == learns) {
+    if (block->used_type == used_type && block->diff_type == diff_type && block->learns == learns) {
       return block;
     }
   }
   cr_param_block *block = &blocks->block[blocks->count++];
-  block->type = type;
+  block->type = used_type == CREMA_F64 ? CREMA_F64 : CREMA_F32;
+  block->used_type = used_type;
   block->diff_type = diff_type;
   block->learns = learns;
   return block;
@@ -97,16 +99,21 @@ static crema_status make_array(const cr_param_blocks *blocks, const cr_param_blo
   return cr_param_block_place(block, *out, tensors, context);
 }
 
+/* Kernels of the host use other layouts than the arrays, so further arrays serve only a device. */
 static crema_status make_arrays(const cr_param_blocks *blocks, cr_param_block *block,
                                 bool exchanged) {
+  const bool apart = !blocks->net->context->device->backend->host_memory;
   CR_TRY(make_array(blocks, block, block->type, false, &block->weight));
   if (!block->learns) return CREMA_OK;
+  if (apart && block->used_type != block->type) {
+    CR_TRY(make_array(blocks, block, block->used_type, false, &block->used));
+  }
   CR_TRY(make_array(blocks, block, block->type, true, &block->diff));
-  if (!exchanged) return CREMA_OK;
   if (block->diff_type == block->type) {
-    block->sent = block->diff;
+    if (exchanged) block->sent = block->diff;
     return CREMA_OK;
   }
+  if (!exchanged && !apart) return CREMA_OK;
   return make_array(blocks, block, block->diff_type, true, &block->sent);
 }
 
@@ -133,6 +140,7 @@ void cr_param_blocks_destroy(cr_param_blocks *blocks) {
     cr_param_block *block = &blocks->block[i];
     if (block->sent != block->diff) cr_tensor_destroy(block->sent);
     cr_tensor_destroy(block->diff);
+    cr_tensor_destroy(block->used);
     cr_tensor_destroy(block->weight);
     free(block->part);
   }
@@ -155,35 +163,96 @@ crema_status cr_param_block_place(const cr_param_block *block, cr_tensor *whole,
   return CREMA_OK;
 }
 
+/* The address of element `begin` of an array, in its own type. */
+static crema_status address_of(cr_tensor *whole, crema_context *context, int64_t begin,
+                               crema_devptr *out) {
+  const crema_dtype type = cr_tensor_type(whole);
+  CR_TRY(cr_tensor_read(whole, context, (cr_format){type, NULL}, out));
+  out->address += (size_t)begin * crema_dtype_size(type);
+  return CREMA_OK;
+}
+
+/* Two arrays of a block with the same values, in two types. */
+typedef struct block_pair {
+  cr_tensor *from, *to;
+  cr_param_block_tensors tensors;
+} block_pair;
+
+/* Converts parts `first` to `last` - 1, at least one, and the gaps between them. */
+static crema_status convert_range(const cr_param_block *block, const block_pair *pair, int first,
+                                  int last, crema_context *context) {
+  const cr_format to = {cr_tensor_type(pair->to), NULL}, from = {cr_tensor_type(pair->from), NULL};
+  const int64_t begin = block->part[first].begin;
+  const int64_t end = block->part[last - 1].begin + block->part[last - 1].count;
+  crema_devptr src = {0}, dst = {0};
+  CR_TRY(address_of(pair->from, context, begin, &src));
+  CR_TRY(address_of(pair->to, context, begin, &dst));
+  return cr_watch_convert(context, NULL, end - begin, to, dst, from, src);
+}
+
+/* The same for any number of parts, whose values are then valid in both arrays. */
+static crema_status convert_parts(const cr_param_block *block, const block_pair *pair, int first,
+                                  int last, crema_context *context) {
+  if (first >= last) return CREMA_OK;
+  CR_TRY(convert_range(block, pair, first, last, context));
+  for (int i = first; i < last; ++i) {
+    cr_tensor *tensor = tensor_of(pair->tensors, &block->part[i]);
+    CR_TRY(cr_tensor_alias_converted(tensor, context, pair->to));
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_param_block_convert_sent(const cr_param_block *block, int first, int last,
+                                         crema_context *context) {
+  const block_pair pair = {.from = block->sent, .to = block->diff};
+  if (block->sent == block->diff || first >= last) return CREMA_OK;
+  return convert_range(block, &pair, first, last, context);
+}
+
+/* The caller of the library may have reshaped a parameter. */
+static crema_status check_part(const cr_param_block_part *part, const cr_tensor *tensor) {
+  if (cr_tensor_count(tensor) == part->count) return CREMA_OK;
+  return cr_fail(CREMA_E_SHAPE,
+                 "learnable parameter %d has %lld values, but had %lld when training began",
+                 part->learnable, (long long)cr_tensor_count(tensor), (long long)part->count);
+}
+
 crema_status cr_param_block_collect(const cr_param_block *block, cr_tensor *whole,
                                     cr_param_block_tensors tensors, int first, int last,
                                     crema_context *context) {
+  const block_pair pair = {whole == block->diff ? block->sent : NULL, whole, tensors};
   const cr_format format = {cr_tensor_type(whole), NULL};
   crema_devptr memory = {0};
+  int waits = first; /* the first of the parts that wait for their conversion */
   for (int i = first; i < last; ++i) {
     const cr_param_block_part *part = &block->part[i];
     cr_tensor *tensor = tensor_of(tensors, part);
-    /* The caller of the library may have reshaped a parameter. */
-    if (cr_tensor_count(tensor) != part->count) {
-      return cr_fail(CREMA_E_SHAPE,
-                     "learnable parameter %d has %lld values, but had %lld when training began",
-                     part->learnable, (long long)cr_tensor_count(tensor), (long long)part->count);
-    }
+    CR_TRY(check_part(part, tensor));
     CR_TRY(cr_tensor_alias_block(tensor, context, whole, part->begin));
+    const bool there = cr_tensor_alias_is_in(tensor, whole);
+    if (!there && pair.from != NULL && cr_tensor_alias_is_in(tensor, pair.from)) continue;
+    CR_TRY(convert_parts(block, &pair, waits, i, context));
     CR_TRY(cr_tensor_read(tensor, context, format, &memory));
+    waits = i + 1;
   }
-  return CREMA_OK;
+  return convert_parts(block, &pair, waits, last, context);
 }
 
 crema_status cr_param_block_changed(const cr_param_block *block, const cr_tensor *whole,
                                     cr_param_block_tensors tensors, int first, int last,
                                     crema_context *context) {
+  const block_pair pair = {block->weight, block->used, tensors};
   const cr_format format = {cr_tensor_type(whole), NULL};
   crema_devptr memory = {0};
   for (int i = first; i < last; ++i) {
-    CR_TRY(cr_tensor_write(tensor_of(tensors, &block->part[i]), context, format, &memory));
+    const cr_param_block_part *part = &block->part[i];
+    cr_tensor *tensor = tensor_of(tensors, part);
+    CR_TRY(cr_tensor_write(tensor, context, format, &memory));
+    if (whole != block->weight || block->used == NULL) continue;
+    CR_TRY(cr_tensor_alias_block(tensor, context, block->used, part->begin));
   }
-  return CREMA_OK;
+  if (whole != block->weight || block->used == NULL) return CREMA_OK;
+  return convert_parts(block, &pair, first, last, context);
 }
 
 void cr_bucket_range(const cr_param_blocks *blocks, const cr_bucket *bucket, int64_t *begin,

@@ -3,8 +3,9 @@
  * A block holds parameters of one element type, in the order in which backward completes their
  * gradients: the last layers come first. Weights and gradients are one array each, so an update or
  * an exchange is one operation on one array. The tensors of the net's blobs are aliases into the
- * block (cr_tensor_alias_block). Parameters that do not learn (lr_mult 0: statistics, frozen
- * layers) have separate blocks without gradients. */
+ * block (cr_tensor_alias_block). A device with its own memory also has arrays of 16-bit weights and
+ * gradients, so that one conversion serves many parameters. Parameters that do not learn (lr_mult
+ * 0: statistics, frozen layers) have separate blocks without gradients. */
 #ifndef CR_SOLVER_BLOCKS_H
 #define CR_SOLVER_BLOCKS_H
 
@@ -21,6 +22,7 @@ enum { CR_PARAM_BLOCK_ALIGNMENT = 64 };
 
 typedef struct cr_param_block {
   crema_dtype type;      /* of the weights: F64 or F32 */
+  crema_dtype used_type; /* of the weights as the layers use them */
   crema_dtype diff_type; /* of the gradients as backward leaves them */
   bool learns;           /* lr_mult is not 0 */
   int parts;
@@ -28,8 +30,9 @@ typedef struct cr_param_block {
   int64_t count; /* elements, gaps included; at least 1 */
   cr_tensor *weight;
   cr_tensor *diff; /* in `type`; NULL for a block that does not learn */
-  cr_tensor *sent; /* exchanged, in `diff_type`: `diff` if the types are equal; NULL without an
-                      exchange */
+  cr_tensor *used; /* weights in `used_type`, converted after each update; NULL: layers convert */
+  cr_tensor *sent; /* exchanged, in `diff_type`: `diff` if the types are equal; NULL: backward's
+                      gradients have no array */
 } cr_param_block;
 
 typedef struct cr_param_blocks {
@@ -58,16 +61,22 @@ crema_status cr_param_block_place(const cr_param_block *block, cr_tensor *whole,
                                   crema_context *context) CREMA_MUST_USE;
 
 /* Brings the newest values of parts `first` to `last` - 1 into `whole`, for the next work of
- * `context`. */
+ * `context`. Gradients in `sent` are converted together. */
 crema_status cr_param_block_collect(const cr_param_block *block, cr_tensor *whole,
                                     cr_param_block_tensors tensors, int first, int last,
                                     crema_context *context) CREMA_MUST_USE;
 
 /* Marks the parts in `whole`, which `context` has written, as the newest values. They must have
- * been collected first. */
+ * been collected first. Weights are converted to `used`. */
 crema_status cr_param_block_changed(const cr_param_block *block, const cr_tensor *whole,
                                     cr_param_block_tensors tensors, int first, int last,
                                     crema_context *context) CREMA_MUST_USE;
+
+/* Converts the gradients of parts `first` to `last` - 1 from `sent` to `diff` and marks nothing:
+ * for a thread that exchanges them while another thread uses the net. A no-op if the types are
+ * equal. */
+crema_status cr_param_block_convert_sent(const cr_param_block *block, int first, int last,
+                                         crema_context *context) CREMA_MUST_USE;
 
 /* Adjacent parts of one block whose gradients are exchanged together. */
 typedef struct cr_bucket {

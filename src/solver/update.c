@@ -387,14 +387,14 @@ bool cr_updater_needs_all(const cr_updater *updater) {
   if (updater->is.clip >= 0 || updater->local != NULL) return true;
   for (int i = 0; i < updater->blocks->count; ++i) {
     const cr_param_block *block = &updater->blocks->block[i];
-    if (!block->learns) continue;
-    if (updater->block[i].op[RULE] == NULL || block->diff_type != block->type) return true;
+    if (block->learns && updater->block[i].op[RULE] == NULL) return true;
   }
   return false;
 }
 
+/* `exchanged`: the gradients are in `sent`, or will be. */
 static crema_status prepare(cr_updater *updater, const cr_bucket *bucket, update_stage stage,
-                            crema_context *context) {
+                            bool exchanged, crema_context *context) {
   const cr_param_block *block = &updater->blocks->block[bucket->block];
   const block_update *update = &updater->block[bucket->block];
   const update_step *now = step_of(updater, bucket->block);
@@ -408,7 +408,7 @@ static crema_status prepare(cr_updater *updater, const cr_bucket *bucket, update
   }
   arrays_of(updater, bucket->block, array);
   for (int k = 0; k < 4; ++k) {
-    if (array[k].whole == NULL) continue;
+    if (array[k].whole == NULL || (k == 1 && exchanged)) continue;
     CR_TRY(cr_param_block_collect(block, array[k].whole, array[k].tensors, bucket->first,
                                   bucket->last, context));
   }
@@ -452,7 +452,7 @@ static crema_status finish(cr_updater *updater, const cr_bucket *bucket, update_
 static crema_status run_stage(cr_updater *updater, int index, update_stage stage) {
   crema_context *context = updater->net->context;
   const cr_bucket all = {.block = index, .first = 0, .last = updater->blocks->block[index].parts};
-  CR_TRY(prepare(updater, &all, stage, context));
+  CR_TRY(prepare(updater, &all, stage, false, context));
   CR_TRY(run_bucket(updater, &all, stage, context));
   return finish(updater, &all, stage, context);
 }
@@ -472,11 +472,13 @@ crema_status cr_updater_begin(cr_updater *updater, double rate, int64_t iteratio
 
 crema_status cr_updater_prepare(cr_updater *updater, const cr_bucket *bucket,
                                 crema_context *context) {
-  return prepare(updater, bucket, last_stage(updater), context);
+  return prepare(updater, bucket, last_stage(updater), true, context);
 }
 
 crema_status cr_updater_run_bucket(cr_updater *updater, const cr_bucket *bucket,
                                    crema_context *context) {
+  const cr_param_block *block = &updater->blocks->block[bucket->block];
+  CR_TRY(cr_param_block_convert_sent(block, bucket->first, bucket->last, context));
   return run_bucket(updater, bucket, last_stage(updater), context);
 }
 

@@ -33,9 +33,10 @@ void cr_updater_set_replicas(cr_updater *updater, int replicas, int rank);
 crema_status cr_updater_run(cr_updater *updater, double rate, int64_t iteration) CREMA_MUST_USE;
 
 /* The same in steps, for gradients that complete one after another: begin, each bucket once, then
- * the parameters that do not learn and have no bucket. The thread that uses the net prepares and
- * finishes a bucket, on the net's context. Another thread may run the bucket, on another context of
- * the device that waits for the net's context and that the net's context then waits for. */
+ * the parameters that do not learn and have no bucket. The thread that uses the net collects the
+ * gradients of a bucket in `sent`, prepares the bucket and finishes it, on the net's context.
+ * Another thread may run the bucket, on another context of the device that waits for the net's
+ * context and that the net's context then waits for. */
 crema_status cr_updater_begin(cr_updater *updater, double rate, int64_t iteration) CREMA_MUST_USE;
 crema_status cr_updater_prepare(cr_updater *updater, const cr_bucket *bucket,
                                 crema_context *context) CREMA_MUST_USE;
@@ -45,8 +46,8 @@ crema_status cr_updater_finish(cr_updater *updater, const cr_bucket *bucket,
                                crema_context *context) CREMA_MUST_USE;
 crema_status cr_updater_run_still(cr_updater *updater) CREMA_MUST_USE;
 
-/* Whether begin or a bucket reads all gradients: clipping, LARC, LARS, LAMB, gradients or history
- * in another type than the weights. */
+/* Whether begin or a bucket reads all gradients: clipping, LARC, LARS, LAMB, history in another
+ * type than the weights. */
 bool cr_updater_needs_all(const cr_updater *updater);
 
 /* History blobs in the order of Caffe's files: one per learnable parameter, then a second one for

@@ -202,6 +202,13 @@ add_test(NAME cuda/version_on_fake COMMAND cuda_algorithms another_version)
 set_tests_properties(cuda/version_on_fake PROPERTIES ENVIRONMENT
   "${on_fake};FAKE_CUDNN_VERSION=8900")
 
+# How many kernels and library calls a training step starts.
+add_executable(cuda_launches ${CMAKE_CURRENT_LIST_DIR}/launches.c)
+add_cuda_test(cuda_launches)
+add_dependencies(cuda_launches crema_cuda_fake)
+add_test(NAME cuda/launches_on_fake COMMAND cuda_launches ${PROJECT_SOURCE_DIR}/models)
+set_tests_properties(cuda/launches_on_fake PROPERTIES ENVIRONMENT "${on_fake};FAKE_CUDA_NO_WORK=1")
+
 # Without the libraries: another cuDNN, or one that does not start, makes convolutions matrix
 # products, and without cuBLASLt too (a library of that name that has none of its functions, or one
 # that does not start) they run on the CPU. Found by CREMA_CUDA_PATH in the folders of Python packages.

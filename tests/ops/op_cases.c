@@ -45,6 +45,13 @@
     .label = text " scaled", .shapes = of,                                          \
     .desc = {.kind = CR_OP_BN_FWD_TRAIN, .u.bn = {.eps = 1e-5f}}, .large = is_large \
   }
+#define BN_SUMMED(text, of)                                    \
+  {                                                            \
+    .label = text " with moving sums", .shapes = of, .desc = { \
+      .kind = CR_OP_BN_FWD_TRAIN,                              \
+      .u.bn = {.eps = 1e-5f, .fraction = 0.75f}                \
+    }                                                          \
+  }
 #define BN(text, of, is_large)                                                     \
   {.label = text " train",                                                         \
    .shapes = of,                                                                   \
@@ -82,12 +89,12 @@
   {                                                                                             \
     .label = text, .shapes = of, .desc = {.kind = CR_OP_RESAMPLE, .u.resample = {__VA_ARGS__} } \
   }
-#define CORRELATION(text, of, ...)                                      \
-  {                                                                     \
-    .label = text, .shapes = of, .desc = {                              \
-      .kind = CR_OP_CORRELATION_FWD,                                    \
-      .u.correlation = {__VA_ARGS__}                                    \
-    }                                                                   \
+#define CORRELATION(text, of, ...)         \
+  {                                        \
+    .label = text, .shapes = of, .desc = { \
+      .kind = CR_OP_CORRELATION_FWD,       \
+      .u.correlation = {__VA_ARGS__}       \
+    }                                      \
   }
 #define FLIPPED(text, of, axes)                                                   \
   {                                                                               \
@@ -95,8 +102,11 @@
   }
 #define NOISE(text, of, ...)                                                              \
   {                                                                                       \
-    .label = text, .shapes = of, .desc = {.kind = CR_OP_NOISE, .u.noise = {__VA_ARGS__} }, \
-    .scalars = {.seed = 7, .counter = 3}                                                  \
+    .label = text, .shapes = of, .desc = {.kind = CR_OP_NOISE, .u.noise = {__VA_ARGS__}}, \
+    .scalars = {                                                                          \
+      .seed = 7,                                                                          \
+      .counter = 3                                                                        \
+    }                                                                                     \
   }
 #define SIMPLE(text, name, of)                           \
   {                                                      \
@@ -384,6 +394,11 @@ const op_case op_cases[] = {
     BN_SCALED("blocked", "2 16 2 2; 2 16 2 2; 16; 16; 16; 16", false),
     BN_SCALED("matrix", "6 5; 6 5; 5; 5; 5; 5", false),
     BN_SCALED("large", "8 32 17 19; 8 32 17 19; 32; 32; 32; 32", true),
+    BN_SUMMED("image", "3 4 2 3; 3 4 2 3; 4; 4; -; -; 4; 4; 1"),
+    BN_SUMMED("matrix, scaled,", "6 5; 6 5; 5; 5; 5; 5; 5; 5; 1"),
+    BN_SUMMED("sequence without a shift", "4 3 4; 4 3 4; 3; 3; 3; -; 3; 3; 1"),
+    BN_SUMMED("blocked", "2 16 2 2; 2 16 2 2; 16; 16; -; -; 16; 16; 1"),
+    BN_SUMMED("one value", "1 3; 1 3; 3; 3; -; -; 3; 3; 1"),
     BN("one sample", "1 3 5; 1 3 5; 3; 3", false),
     BN("one channel", "4 1 3; 4 1 3; 1; 1", false),
     BN("large", "8 32 17 19; 8 32 17 19; 32; 32", true),
@@ -471,9 +486,13 @@ const op_case op_cases[] = {
     CONCAT("blocks", CR_OP_CONCAT, "2 16 4 4; 2 32 4 4; 2 16 4 4; 2 64 4 4", 1),
     CONCAT("batch", CR_OP_CONCAT, "2 3; 1 3; 4 3; 7 3", 0),
     CONCAT("last axis", CR_OP_CONCAT, "2 3 2; 2 3 5; 2 3 7", 2),
+    CONCAT("nine parts", CR_OP_CONCAT,
+           "2 1 3; 2 2 3; 2 1 3; 2 1 3; 2 3 3; 2 1 3; 2 1 3; 2 1 3; 2 2 3; 2 13 3", 1),
     CONCAT("one", CR_OP_CONCAT, "2 3; 2 3", 1),
     CONCAT("an empty part", CR_OP_CONCAT, "2 3 2; 2 0 2; 2 1 2; 2 4 2", 1),
     CONCAT("no samples", CR_OP_CONCAT, "0 3; 0 2; 0 5", 1),
+    CONCAT("nine parts", CR_OP_SLICE,
+           "2 13 3; 2 1 3; 2 2 3; 2 1 3; 2 1 3; 2 3 3; 2 1 3; 2 1 3; 2 1 3; 2 2 3", 1),
     CONCAT("channels", CR_OP_SLICE, "2 8 4 4; 2 3 4 4; 2 5 4 4", 1),
     CONCAT("blocks", CR_OP_SLICE, "2 64 4 4; 2 16 4 4; 2 32 4 4; 2 16 4 4", 1),
     CONCAT("batch", CR_OP_SLICE, "7 3; 2 3; 1 3; 4 3", 0),

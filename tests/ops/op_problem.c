@@ -291,6 +291,13 @@ static int read_roles(const op_problem *f, const op_gradient *gradient, int inde
   return n;
 }
 
+/* The arguments of BN_BWD that belong to a forward op with a scale and a shift, or without. */
+static int bn_gradient_args(const cr_op_desc *forward) {
+  int numbers = 0;
+  for (int i = 4; i < 6 && i < forward->args; ++i) numbers += forward->arg[i].shape.axes >= 0;
+  return numbers == 0 ? 5 : 6 + numbers;
+}
+
 int op_problem_gradients(const op_problem *f, const op_gradient *gradient) {
   role roles[OP_MAX_ARGS];
   const int n = read_roles(f, gradient, 0, roles);
@@ -303,9 +310,7 @@ int op_problem_gradients(const op_problem *f, const op_gradient *gradient) {
     }
   }
   /* With a scale or without, and with a shift: each has a gradient of its own. */
-  if (gradient->backward == CR_OP_BN_BWD && n != (f->desc->args == 4 ? 5 : f->desc->args + 2)) {
-    return 0;
-  }
+  if (gradient->backward == CR_OP_BN_BWD && n != bn_gradient_args(f->desc)) return 0;
   const bool in_place = roles[0].of == roles[1].of;
   if (gradient->backward == CR_OP_UNARY_BWD && in_place &&
       !cr_unary_by_value(f->desc->u.unary.function)) {

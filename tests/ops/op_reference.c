@@ -322,10 +322,16 @@ static void batch_norm(const cr_op_desc *d, double *const *in, double *const *ou
     } else {
       out[2][c] = mean, out[3][c] = variance;
     }
+    if (d->args > 8) {
+      const double fraction = (double)d->u.bn.fraction;
+      out[6][c] = mean + fraction * in[6][c];
+      out[7][c] = variance * (count > 1 ? count / (count - 1) : 1) + fraction * in[7][c];
+      out[8][0] = 1 + fraction * in[8][0];
+    }
     for (int64_t i = 0; i < e.outer * e.inner; ++i) {
       const int64_t at = (i / e.inner * e.mid + c) * e.inner + i % e.inner;
       out[1][at] = (in[0][at] - mean) / sqrt(variance + (double)d->u.bn.eps);
-      if (d->args > 4) out[1][at] *= in[4][c];
+      if (d->args > 4 && in[4] != NULL) out[1][at] *= in[4][c];
       if (d->args > 5 && in[5] != NULL) out[1][at] += in[5][c];
     }
   }

@@ -12,17 +12,25 @@ static const char *const texts[] = {
     "test_interval: 2",
 };
 
-/* Ten iterations, the last five after a resume on `second`. */
-static void train(const char *text, crema_device *first, crema_device *second, float weights[6]) {
+/* A device converts 16-bit weights and gradients for many parameters at once. */
+static const char *const types[] = {"FLOAT", "BFLOAT16"};
+
+enum { TEXTS = sizeof texts / sizeof *texts, TYPES = sizeof types / sizeof *types };
+
+/* Ten iterations in the element type, the last five after a resume on `second`. */
+static void train(const char *type, const char *text, crema_device *first, crema_device *second,
+                  float weights[6]) {
   solver_case c;
-  char path[256];
+  char path[256], net[2048];
+  snprintf(net, sizeof net, "default_forward_type: %s default_backward_type: %s\n%s", type, type,
+           small_net);
   case_begin(&c);
   c.options.feed = case_feed;
   c.options.device = first;
-  case_load(&c, small_net, text);
+  case_load(&c, net, text);
   case_train_and_save(&c, 5);
   c.options.device = second;
-  case_load(&c, small_net, text);
+  case_load(&c, net, text);
   crema_status status = crema_solver_restore(c.solver, case_path(&c, "s_iter_5.solverstate", path));
   if (status == CREMA_OK) status = crema_solver_step(c.solver, 5);
   if (status != CREMA_OK) fail_msg("%s", crema_error_text());
@@ -34,11 +42,12 @@ TEST(simulated_devices_give_the_same_numbers) {
   crema_device *cpu, *sim;
   ok(crema_device_get(CREMA_DEVICE_CPU, 0, &cpu));
   ok(crema_device_get(CREMA_DEVICE_SIM, 1, &sim));
-  for (size_t i = 0; i < sizeof texts / sizeof *texts; ++i) {
+  for (size_t i = 0; i < TEXTS * TYPES; ++i) {
+    const char *text = texts[i % TEXTS], *type = types[i / TEXTS];
     float on_cpu[6], on_sim[6], moved[6];
-    train(texts[i], cpu, cpu, on_cpu);
-    train(texts[i], sim, sim, on_sim);
-    train(texts[i], sim, cpu, moved);
+    train(type, text, cpu, cpu, on_cpu);
+    train(type, text, sim, sim, on_sim);
+    train(type, text, sim, cpu, moved);
     assert_memory_equal(on_cpu, on_sim, sizeof on_cpu);
     assert_memory_equal(on_cpu, moved, sizeof on_cpu);
   }

@@ -205,6 +205,7 @@ struct crema_device {
   bool described;
   crema_device_info info;     /* once described */
   _Atomic uint64_t fallbacks; /* see cr_device_fallbacks */
+  _Atomic uint64_t launches;  /* see cr_device_launches */
 };
 
 struct crema_context {

@@ -102,6 +102,7 @@ typedef union cr_op_params {
   struct {
     float eps;
     bool global;
+    float fraction; /* of the moving sums that a run keeps */
   } bn;
   struct {
     cr_unary function;

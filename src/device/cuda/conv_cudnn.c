@@ -285,6 +285,7 @@ static crema_status convolve(const cr_call *call, const void *x, const void *w, 
     return cr_fail(CREMA_E_UNSUPPORTED, "cuDNN, %s: no algorithm for unaligned addresses", what);
   }
   CR_TRY(cr_cuda_dnn_handle(call->context, &handle));
+  cr_gpu_count_launch(call->context);
   pthread_mutex_lock(&s->lock);
   const cudnnStatus_t status =
       cr_cudnn_run_plan(s->dnn, handle, plan, x, w, y, cr_gpu_scratchpad(call, 0));

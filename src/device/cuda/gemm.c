@@ -191,6 +191,7 @@ crema_status cr_gemm_plan_run(cr_gemm_plan *plan, crema_context *context, const 
   const float one = 1, beta = accumulate ? 1 : 0;
   cublasLtHandle_t handle = NULL;
   CR_TRY(cr_cuda_blas_handle(context, &handle));
+  cr_gpu_count_launch(context);
   const uintptr_t ends = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c | (uintptr_t)bias;
   const bool wide = ends % WIDE_ALIGNMENT == 0;
   crema_status status = CREMA_OK;

@@ -15,10 +15,14 @@ const char *cr_gpu_function_name(int function) {
   return function_names[function % CR_COMMON];
 }
 
+static crema_status start(crema_context *context, const cr_gpu_launch *launch) {
+  cr_gpu_count_launch(context);
+  return cr_gpu_start(context, launch);
+}
+
 crema_status cr_gpu_each(crema_context *context, int function, const void *args, int64_t count) {
   if (count <= 0) return CREMA_OK;
-  return cr_gpu_start(context,
-                      &(cr_gpu_launch){.function = function, .args = args, .count = count});
+  return start(context, &(cr_gpu_launch){.function = function, .args = args, .count = count});
 }
 
 crema_status cr_gpu_thread_blocks(crema_context *context, int function, const void *args,
@@ -31,7 +35,6 @@ crema_status cr_gpu_thread_blocks(crema_context *context, int function, const vo
                     : length <= 1024  ? 128
                     : length <= 16384 ? 256
                                       : 1024;
-  return cr_gpu_start(
-      context,
-      &(cr_gpu_launch){.function = function, .args = args, .count = segments, .lanes = lanes});
+  return start(context, &(cr_gpu_launch){
+                            .function = function, .args = args, .count = segments, .lanes = lanes});
 }

@@ -28,6 +28,12 @@ void cr_gpu_leave(int before);
 
 /* The calls below need the context's device to be current. */
 
+/* Counts a kernel, or a call of a library that computes (cr_device_launches). The calls below count
+ * their own. */
+static inline void cr_gpu_count_launch(const crema_context *context) {
+  atomic_fetch_add_explicit(&context->device->launches, 1, memory_order_relaxed);
+}
+
 /* Queues `count` elements of a CR_EACH or CR_VALUE device function on the context's stream; `args`
  * is the device function's argument block and is copied. `function` may have CR_COMMON added. count
  * 0 does nothing. Errors: CREMA_E_DEVICE naming the device function. */

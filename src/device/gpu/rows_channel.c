@@ -150,11 +150,13 @@ static cr_bn_args bn_args(const cr_call *call) {
                       .global = call->desc->u.bn.global};
 }
 
-/* Sums parts of the channels, then computes each channel's numbers from them. */
+/* Sums parts of the channels, then computes each channel's numbers from them, unless the first
+ * launch has done so. */
 static crema_status bn_sums(const cr_call *call, const cr_bn_args *args, cr_device_function parts,
                             cr_device_function numbers) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
   CR_TRY(cr_gpu_blocks_in(call, parts, args, args->parts * s.channels, cr_gpu_part_length(s)));
+  if (args->parts == 1) return CREMA_OK;
   return cr_gpu_each_in(call, numbers, args, s.channels);
 }
 
@@ -175,14 +177,22 @@ static cr_hd_values values_if(const cr_call *call, int arg) {
   return arg < call->desc->args ? cr_gpu_values(call, arg) : (cr_hd_values){0};
 }
 
-/* src, dst, mean, variance, scale, shift: the statistics are computed here. */
+/* src, dst, mean, variance, scale, shift, moving sums: the statistics are computed here. */
 static crema_status bn_fwd_train(const cr_call *call) {
   cr_bn_args args = bn_args(call);
+  const double count = (double)(args.planes.outer * args.planes.inner.by);
   args.out = cr_gpu_values(call, 1);
   args.new_mean = cr_gpu_f32(call, 2);
   args.new_variance = cr_gpu_f32(call, 3);
   args.gain = values_if(call, 4);
   args.shift = values_if(call, 5);
+  if (call->desc->args > 8) {
+    args.means = cr_gpu_f32(call, 6);
+    args.variances = cr_gpu_f32(call, 7);
+    args.weight = cr_gpu_f32(call, 8);
+    args.fraction = call->desc->u.bn.fraction;
+    args.unbiased = (float)(count > 1 ? count / (count - 1) : 1);
+  }
   CR_TRY(bn_sums(call, &args, CR_DEVICE_FUNCTION_bn_statistics_parts,
                  CR_DEVICE_FUNCTION_bn_statistics));
   return cr_gpu_each_of(call, 0, CR_DEVICE_FUNCTION_bn_normalise, &args);

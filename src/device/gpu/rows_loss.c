@@ -19,7 +19,9 @@ static crema_status add_up(const cr_call *call, cr_device_function function, cr_
   args->part = cr_gpu_scratchpad(call, 0);
   total->part = args->part;
   total->parts = args->parts;
+  args->total = *total;
   CR_TRY(cr_gpu_blocks_in(call, function, args, args->parts, args->count / args->parts));
+  if (args->parts == 1) return CREMA_OK;
   return cr_gpu_blocks_in(call, CR_DEVICE_FUNCTION_total, total, 1, args->parts);
 }
 

@@ -39,26 +39,24 @@ static crema_status dropout_bwd(const cr_call *call) {
   return cr_gpu_each_of(call, 0, CR_DEVICE_FUNCTION_dropout_bwd, &args);
 }
 
-/* Copies between the parts, arguments first to last - 1, and the whole. */
+/* Copies between the parts, arguments first to last - 1, and the whole: CR_GPU_PARTS a launch. */
 static crema_status move_parts(const cr_call *call) {
-  const bool concat = call->desc->kind == CR_OP_CONCAT;
+  const bool joins = call->desc->kind == CR_OP_CONCAT;
   const int axis = call->desc->u.axis, args = call->desc->args;
-  const int whole = concat ? args - 1 : 0, first = concat ? 0 : 1, last = concat ? args - 1 : args;
+  const int whole = joins ? args - 1 : 0, first = joins ? 0 : 1, last = joins ? args - 1 : args;
   const cr_split all = cr_op_split(call->desc, whole, axis);
-  const int64_t step = all.channels * all.inner;
-  cr_hd_values at = cr_gpu_values(call, whole);
+  cr_parts_args moved = {
+      .whole = cr_gpu_values(call, whole), .step = all.channels * all.inner, .joins = joins};
   for (int k = first; k < last; ++k) {
     const int64_t length = cr_op_split(call->desc, k, axis).channels * all.inner;
-    const cr_hd_values part = cr_gpu_values(call, k);
-    const cr_rows_args copied = {.from = concat ? part : at,
-                                 .to = concat ? at : part,
-                                 .length = cr_divisor_of(length),
-                                 .from_step = concat ? length : step,
-                                 .to_step = concat ? step : length};
-    if (length > 0 && part.at != NULL) {
-      CR_TRY(cr_gpu_each_in(call, CR_DEVICE_FUNCTION_copy_rows, &copied, all.outer * length));
-    }
-    at = cr_hd_values_from(at, length);
+    moved.part[moved.parts++] = cr_gpu_values(call, k);
+    moved.begin[moved.parts] = moved.begin[moved.parts - 1] + length;
+    if (moved.parts < CR_GPU_PARTS && k + 1 < last) continue;
+    const int64_t width = moved.begin[moved.parts] - moved.begin[0];
+    moved.length = cr_divisor_of(width);
+    CR_TRY(cr_gpu_each_in(call, CR_DEVICE_FUNCTION_move_parts, &moved, all.outer * width));
+    moved.begin[0] = moved.begin[moved.parts];
+    moved.parts = 0;
   }
   return CREMA_OK;
 }

@@ -519,6 +519,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   if (bytes > 0 && workspace == NULL) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
   if ((uintptr_t)workspace % 256 != 0) return CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER;
   fake_note_run(p->engine, handle);
+  if (fake_is_idle()) return CUDNN_STATUS_SUCCESS;
   if (!fake_convolve(&conv)) return CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED;
   if (bytes > 0) memset(workspace, 0xff, bytes);
   return CUDNN_STATUS_SUCCESS;

@@ -78,6 +78,10 @@ bool fake_works_on(void) {
   return goes;
 }
 
+bool fake_is_idle(void) {
+  return getenv("FAKE_CUDA_NO_WORK") != NULL;
+}
+
 void fake_load(void) {
   pthread_mutex_lock(&world.lock);
   world.unloaded = world.unloads = false;

@@ -24,6 +24,10 @@ void fake_unload_during_work(void);
 /* Called by the libraries when they start or work. True: the driver has just gone. */
 bool fake_works_on(void);
 
+/* FAKE_CUDA_NO_WORK: kernels and libraries check their calls and compute nothing, for tests of
+ * large nets. Memory is zero. */
+bool fake_is_idle(void);
+
 /* The driver is back, for the next test. */
 void fake_load(void);
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../stored.h"
+#include "fake_driver.h"
 #include "fake_runtime.h"
 
 double cr_thread_block_sum(cr_thread_block thread_block, double value) {
@@ -157,6 +158,7 @@ cudaError_t cudaLaunchKernel(const void *host_function, dim3 grid, dim3 block, v
   int64_t count = 0;
   memcpy(&count, args[1], sizeof count);
   if (count <= 0) return fake_fail(cudaErrorInvalidValue);
+  if (fake_is_idle()) return cudaSuccess;
   const cr_thread_block alone = {.lane = 0, .lanes = 1};
   for (int64_t i = 0; i < count; ++i) {
     if (kernel->shape == EACH) kernel->function->each(args[0], i);

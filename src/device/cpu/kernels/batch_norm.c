@@ -61,7 +61,23 @@ static cr_real *values_if(const cr_call *call, int arg) {
   return arg < call->desc->args ? cr_as_reals(call->buffer, arg) : NULL;
 }
 
-/* src, dst, mean, variance, scale, shift: the statistics are computed here. */
+/* Adds the statistics of the batch to the moving sums, if they are given. */
+static void add_statistics(const cr_call *call, const cr_split *s) {
+  const cr_real *mean = cr_as_reals(call->buffer, 2), *variance = cr_as_reals(call->buffer, 3);
+  cr_real *means = values_if(call, 6), *variances = values_if(call, 7);
+  cr_real *weight = values_if(call, 8);
+  const double count = (double)(s->outer * s->inner);
+  const cr_real unbiased = (cr_real)(count > 1 ? count / (count - 1) : 1);
+  const cr_real fraction = (cr_real)call->desc->u.bn.fraction;
+  if (weight == NULL) return;
+  for (int64_t c = 0; c < s->channels; ++c) {
+    means[c] = mean[c] + fraction * means[c];
+    variances[c] = unbiased * variance[c] + fraction * variances[c];
+  }
+  *weight = 1 + fraction * *weight;
+}
+
+/* src, dst, mean, variance, scale, shift, moving sums: the statistics are computed here. */
 static crema_status bn_fwd_train(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
   const cr_real *src = cr_as_reals(call->buffer, 0);
@@ -77,6 +93,7 @@ static crema_status bn_fwd_train(const cr_call *call) {
     variance[c] = (cr_real)v;
     normalise(&s, c, src, &line, dst);
   }
+  add_statistics(call, &s);
   return CREMA_OK;
 }
 

@@ -123,6 +123,30 @@ static crema_status plan_bn_fwd(cr_plan *plan) {
   return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, binds) : status;
 }
 
+/* A number of each channel, which is held in plain memory. */
+static float *numbers_of(const cr_call *call, int arg) {
+  return (float *)call->buffer[arg].address; /* NOLINT: device addresses are host addresses here */
+}
+
+/* oneDNN has no moving sums. */
+static crema_status run_bn_fwd_train(const cr_call *call) {
+  CR_TRY(cr_dnnl_prim_run(call));
+  if (!is_given(call->plan, 8)) return CREMA_OK;
+  const cr_split s = cr_op_split(call->desc, 0, 1);
+  const double count = (double)(s.outer * s.inner);
+  const float unbiased = (float)(count > 1 ? count / (count - 1) : 1);
+  const float fraction = call->desc->u.bn.fraction;
+  const float *mean = numbers_of(call, 2), *variance = numbers_of(call, 3);
+  float *means = numbers_of(call, 6), *variances = numbers_of(call, 7),
+        *weight = numbers_of(call, 8);
+  for (int64_t c = 0; c < s.channels; ++c) {
+    means[c] = mean[c] + fraction * means[c];
+    variances[c] = unbiased * variance[c] + fraction * variances[c];
+  }
+  *weight = 1 + fraction * *weight;
+  return CREMA_OK;
+}
+
 static crema_status plan_bn_bwd(cr_plan *plan) {
   const float eps = plan->desc->u.bn.eps;
   unsigned flags = 0;
@@ -199,7 +223,7 @@ CR_KERNEL(lrn_bwd_dnnl, LRN_BWD, .types = CR_DNNL_TYPES, CR_DNNL_PRIM, .follows_
           .plan = plan_lrn_bwd, .run = cr_dnnl_prim_run);
 
 CR_KERNEL(bn_fwd_train_dnnl, BN_FWD_TRAIN, .types = CR_DNNL_TYPES, CR_DNNL_PRIM,
-          .follows_hints = true, .plan = plan_bn_fwd, .run = cr_dnnl_prim_run);
+          .follows_hints = true, .plan = plan_bn_fwd, .run = run_bn_fwd_train);
 
 CR_KERNEL(bn_fwd_global_dnnl, BN_FWD_GLOBAL, .types = CR_DNNL_TYPES, CR_DNNL_PRIM,
           .follows_hints = true, .plan = plan_bn_fwd, .run = cr_dnnl_prim_run);

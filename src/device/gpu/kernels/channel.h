@@ -120,6 +120,13 @@ CR_HD cr_channel_part cr_channel_part_of(const cr_channel_planes *planes, int64_
   return part;
 }
 
+/* The sum is rounded before it is added, like the value that it is added to, so that opposite
+ * values cancel. */
+CR_HD void cr_channel_give(cr_hd_values to, int64_t c, bool add, cr_wide sum) {
+  cr_put(to, c, add ? cr_get(to, c) + (float)sum : (float)sum);
+}
+
+/* A channel of one part needs no second launch. */
 CR_HD void cr_channel_parts_device(const void *args, int64_t segment,
                                    cr_thread_block thread_block) {
   const cr_channel_sum_args *a = (const cr_channel_sum_args *)args;
@@ -130,34 +137,38 @@ CR_HD void cr_channel_parts_device(const void *args, int64_t segment,
     sum += cr_channel_value(a, cr_channel_place(&a->planes, part.channel, k));
   }
   sum = cr_thread_block_sum(thread_block, sum);
-  if (thread_block.lane == 0) a->part[segment] = sum;
+  if (thread_block.lane != 0) return;
+  if (a->parts == 1) cr_channel_give(a->out, part.channel, a->add, sum);
+  else a->part[segment] = sum;
 }
 
-/* The sum is rounded before it is added, like the value that it is added to, so that opposite
- * values cancel. */
 CR_HD void cr_channel_total_device(const void *args, int64_t c) {
   const cr_channel_sum_args *a = (const cr_channel_sum_args *)args;
   cr_wide sum = 0;
   for (int64_t k = 0; k < a->parts; ++k) sum += a->part[k * a->planes.channels.by + c];
-  cr_put(a->out, c, a->add ? cr_get(a->out, c) + (float)sum : (float)sum);
+  cr_channel_give(a->out, c, a->add, sum);
 }
 
 /* Batch normalisation (Ioffe and Szegedy, 2015): y = (x - m) / sqrt(v + eps) * gain + shift. The
- * sums are made in f64, in two launches; the work on each element in f32. */
+ * sums are made in f64, in two launches if a channel has several parts; the work on each element in
+ * f32. */
 typedef struct cr_bn_args {
   cr_hd_values x, dy, out;
-  const CR_GLOBAL float *mean, *variance;   /* that are given */
-  CR_GLOBAL float *new_mean, *new_variance; /* that are computed */
-  cr_hd_values gain, shift;                 /* (C) each; absent: 1 and 0 */
-  cr_hd_values diff_gain, diff_shift;       /* (C) each; may be absent */
-  bool add_to_gain, add_to_shift;           /* their values */
+  const CR_GLOBAL float *mean, *variance;      /* that are given */
+  CR_GLOBAL float *new_mean, *new_variance;    /* that are computed */
+  CR_GLOBAL float *means, *variances, *weight; /* moving sums; absent: not kept */
+  cr_hd_values gain, shift;                    /* (C) each; absent: 1 and 0 */
+  cr_hd_values diff_gain, diff_shift;          /* (C) each; may be absent */
+  bool add_to_gain, add_to_shift;              /* their values */
   /* (C) each: gain / sqrt(v + eps); mean(dy) and mean(dy (x - m)) / (v + eps). */
   CR_GLOBAL float *scale, *flat, *slope;
   CR_GLOBAL cr_wide *part; /* (parts, C, 2) */
   int64_t parts;           /* of each channel's sums */
   cr_channel_planes planes;
   float eps;
-  bool global; /* the statistics are constants */
+  float fraction; /* of the moving sums that stays */
+  float unbiased; /* m / (m - 1) for m values of a channel */
+  bool global;    /* the statistics are constants */
 } cr_bn_args;
 
 /* The origin of a channel's values, so that a large mean takes no digits from the variance. */
@@ -189,29 +200,16 @@ CR_HD void cr_bn_means(const cr_bn_args *a, int64_t c, cr_wide *first, cr_wide *
   }
 }
 
-CR_HD void cr_bn_statistics_parts_device(const void *args, int64_t segment,
-                                         cr_thread_block thread_block) {
-  const cr_bn_args *a = (const cr_bn_args *)args;
-  const cr_channel_part part = cr_channel_part_of(&a->planes, a->parts, segment);
-  if (part.begin == part.end) {
-    cr_bn_keep(a, segment, thread_block, 0, 0);
-    return;
-  }
-  const cr_wide origin = (cr_wide)cr_bn_origin(a, part.channel);
-  cr_wide sum = 0, square = 0;
-  CR_UNROLL
-  for (int64_t k = part.begin + thread_block.lane; k < part.end; k += thread_block.lanes) {
-    const int64_t at = cr_channel_place(&a->planes, part.channel, k);
-    const cr_wide d = (cr_wide)cr_get(a->x, at) - origin;
-    sum += d;
-    square += d * d;
-  }
-  cr_bn_keep(a, segment, thread_block, sum, square);
-}
-
 CR_HD float cr_bn_scale_of(const cr_bn_args *a, int64_t c, cr_wide variance) {
   const cr_wide gain = a->gain.at != NULL ? (cr_wide)cr_get(a->gain, c) : 1;
   return (float)(gain / sqrt(variance + (cr_wide)a->eps));
+}
+
+/* Adds the statistics of channel c, once they are written, to the moving sums. */
+CR_HD void cr_bn_add_statistics(const cr_bn_args *a, int64_t c) {
+  a->means[c] = a->new_mean[c] + a->fraction * a->means[c];
+  a->variances[c] = a->unbiased * a->new_variance[c] + a->fraction * a->variances[c];
+  if (c == 0) a->weight[0] = 1 + a->fraction * a->weight[0];
 }
 
 /* Mean and biased variance of channel c. */
@@ -225,6 +223,30 @@ CR_HD void cr_bn_statistics_device(const void *args, int64_t c) {
   a->new_mean[c] = (float)mean;
   a->new_variance[c] = (float)variance;
   a->scale[c] = cr_bn_scale_of(a, c, variance);
+  if (a->weight != NULL) cr_bn_add_statistics(a, c);
+}
+
+/* A channel of one part needs no second launch. */
+CR_HD void cr_bn_statistics_parts_device(const void *args, int64_t segment,
+                                         cr_thread_block thread_block) {
+  const cr_bn_args *a = (const cr_bn_args *)args;
+  const cr_channel_part part = cr_channel_part_of(&a->planes, a->parts, segment);
+  if (part.begin == part.end) {
+    cr_bn_keep(a, segment, thread_block, 0, 0);
+    if (a->parts == 1 && thread_block.lane == 0) cr_bn_statistics_device(args, part.channel);
+    return;
+  }
+  const cr_wide origin = (cr_wide)cr_bn_origin(a, part.channel);
+  cr_wide sum = 0, square = 0;
+  CR_UNROLL
+  for (int64_t k = part.begin + thread_block.lane; k < part.end; k += thread_block.lanes) {
+    const int64_t at = cr_channel_place(&a->planes, part.channel, k);
+    const cr_wide d = (cr_wide)cr_get(a->x, at) - origin;
+    sum += d;
+    square += d * d;
+  }
+  cr_bn_keep(a, segment, thread_block, sum, square);
+  if (a->parts == 1 && thread_block.lane == 0) cr_bn_statistics_device(args, part.channel);
 }
 
 /* The scale of channel c for given statistics. */
@@ -238,6 +260,23 @@ CR_HD float cr_bn_normalise_device(const void *args, int64_t i) {
   const int64_t c = cr_channel_of(&a->planes, i);
   const float y = (cr_get(a->x, i) - a->mean[c]) * a->scale[c];
   return a->shift.at != NULL ? y + cr_get(a->shift, c) : y;
+}
+
+CR_HD void cr_bn_gradient_sums_device(const void *args, int64_t c) {
+  const cr_bn_args *a = (const cr_bn_args *)args;
+  const cr_wide count = (cr_wide)(a->planes.outer * a->planes.inner.by);
+  const cr_wide square = (cr_wide)a->variance[c] + (cr_wide)a->eps;
+  cr_wide flat, product;
+  cr_bn_means(a, c, &flat, &product);
+  a->flat[c] = (float)flat;
+  a->slope[c] = (float)(product / square);
+  a->scale[c] = cr_bn_scale_of(a, c, (cr_wide)a->variance[c]);
+  if (a->diff_gain.at != NULL) {
+    cr_channel_give(a->diff_gain, c, a->add_to_gain, product * count / sqrt(square));
+  }
+  if (a->diff_shift.at != NULL) {
+    cr_channel_give(a->diff_shift, c, a->add_to_shift, flat * count);
+  }
 }
 
 CR_HD void cr_bn_gradient_parts_device(const void *args, int64_t segment,
@@ -254,24 +293,7 @@ CR_HD void cr_bn_gradient_parts_device(const void *args, int64_t segment,
     product += dy * ((cr_wide)cr_get(a->x, at) - mean);
   }
   cr_bn_keep(a, segment, thread_block, sum, product);
-}
-
-/* to[c] = or += the sum, which is rounded first (see cr_channel_total_device). */
-CR_HD void cr_bn_give(cr_hd_values to, int64_t c, bool add, cr_wide sum) {
-  if (to.at != NULL) cr_put(to, c, add ? cr_get(to, c) + (float)sum : (float)sum);
-}
-
-CR_HD void cr_bn_gradient_sums_device(const void *args, int64_t c) {
-  const cr_bn_args *a = (const cr_bn_args *)args;
-  const cr_wide count = (cr_wide)(a->planes.outer * a->planes.inner.by);
-  const cr_wide square = (cr_wide)a->variance[c] + (cr_wide)a->eps;
-  cr_wide flat, product;
-  cr_bn_means(a, c, &flat, &product);
-  a->flat[c] = (float)flat;
-  a->slope[c] = (float)(product / square);
-  a->scale[c] = cr_bn_scale_of(a, c, (cr_wide)a->variance[c]);
-  cr_bn_give(a->diff_gain, c, a->add_to_gain, product * count / sqrt(square));
-  cr_bn_give(a->diff_shift, c, a->add_to_shift, flat * count);
+  if (a->parts == 1 && thread_block.lane == 0) cr_bn_gradient_sums_device(args, part.channel);
 }
 
 /* (dy - mean(dy) - z mean(dy z)) * gain / sqrt(v + eps), z = (x - m) / sqrt(v + eps). */

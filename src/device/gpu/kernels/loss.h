@@ -1,14 +1,30 @@
 /* Sums over many positions: reductions, losses, accuracy; and the gradients of the losses.
  *
- * A sum is made in two launches: thread blocks sum parts of the positions into `part` (two numbers
- * per part), then one thread block adds the parts in order. No atomic operations, hence the same
- * bits every time. */
+ * Thread blocks sum parts of the positions into `part` (two numbers per part). If there are several
+ * parts, one thread block of a second launch adds them in order. No atomic operations, hence the
+ * same bits every time. */
 #ifndef CR_GPU_KERNELS_LOSS_H
 #define CR_GPU_KERNELS_LOSS_H
 
 #include "device/backend/op_enums.h"
 #include "device/gpu/kernels/thread_block.h"
 #include "device/gpu/kernels/values.h"
+
+/* The results of the two sums. */
+typedef struct cr_total_args {
+  const CR_GLOBAL cr_wide *part; /* (parts, 2) */
+  int64_t parts;
+  CR_GLOBAL cr_f64 *sum;           /* F64 result; NULL: none */
+  CR_GLOBAL float *first, *second; /* F32 results; NULL: none */
+  bool share;                      /* first: first sum / second sum, 0 when that is 0 */
+} cr_total_args;
+
+CR_HD void cr_total_give(const cr_total_args *a, cr_wide first, cr_wide second) {
+  if (a->share) first = second > 0 ? first / second : 0;
+  if (a->sum != NULL) *a->sum = cr_f64_of(first);
+  if (a->first != NULL) *a->first = (float)first;
+  if (a->second != NULL) *a->second = (float)second;
+}
 
 typedef struct cr_loss_args {
   cr_hd_values x;               /* src, prob or scores */
@@ -22,6 +38,7 @@ typedef struct cr_loss_args {
   cr_hd_values out;
   CR_GLOBAL int32_t *hit;  /* accuracy, per position: -1 not counted, else 2 * class + hit */
   CR_GLOBAL cr_wide *part; /* (parts, 2) */
+  cr_total_args total;     /* the results, if there is one part */
   int64_t parts, count;    /* positions, or elements */
   int64_t classes, inner;
   CR_GLOBAL cr_gpu_fault *fault;
@@ -218,6 +235,7 @@ CR_HD void cr_keep_part(const cr_loss_args *a, int64_t part, cr_thread_block thr
   if (thread_block.lane == 0) {
     a->part[2 * part] = sum.first;
     a->part[2 * part + 1] = sum.second;
+    if (a->parts == 1) cr_total_give(&a->total, sum.first, sum.second);
   }
 }
 
@@ -287,14 +305,6 @@ CR_HD void cr_accuracy_parts_device(const void *args, int64_t part, cr_thread_bl
   cr_loss_part((const cr_loss_args *)args, CR_LOSS_ACCURACY, part, thread_block);
 }
 
-typedef struct cr_total_args {
-  const CR_GLOBAL cr_wide *part; /* (parts, 2) */
-  int64_t parts;
-  CR_GLOBAL cr_f64 *sum;           /* F64 result; NULL: none */
-  CR_GLOBAL float *first, *second; /* F32 results; NULL: none */
-  bool share;                      /* first: first sum / second sum, 0 when that is 0 */
-} cr_total_args;
-
 CR_HD void cr_total_device(const void *args, int64_t segment, cr_thread_block thread_block) {
   const cr_total_args *a = (const cr_total_args *)args;
   cr_wide first = 0, second = 0;
@@ -304,11 +314,7 @@ CR_HD void cr_total_device(const void *args, int64_t segment, cr_thread_block th
   }
   first = cr_thread_block_sum(thread_block, first);
   second = cr_thread_block_sum(thread_block, second);
-  if (thread_block.lane != 0 || segment != 0) return;
-  if (a->share) first = second > 0 ? first / second : 0;
-  if (a->sum != NULL) *a->sum = cr_f64_of(first);
-  if (a->first != NULL) *a->first = (float)first;
-  if (a->second != NULL) *a->second = (float)second;
+  if (thread_block.lane == 0 && segment == 0) cr_total_give(a, first, second);
 }
 
 /* Whether fewer than top_k classes score at least as well as the true one: ties count against. */

@@ -35,17 +35,31 @@ CR_HD float cr_dropout_bwd_device(const void *args, int64_t i) {
   return a->mask[i] != 0 ? x * a->scale : 0;
 }
 
-typedef struct cr_rows_args {
-  cr_hd_values from, to;
-  cr_divisor length;          /* of one row */
-  int64_t from_step, to_step; /* between rows */
-} cr_rows_args;
+/* The number of parts that one launch moves. */
+enum { CR_GPU_PARTS = 8 };
 
-CR_HD void cr_copy_rows_device(const void *args, int64_t i) {
-  const cr_rows_args *a = (const cr_rows_args *)args;
+/* Concat and slice: parts of the rows of a whole. */
+typedef struct cr_parts_args {
+  cr_hd_values whole;
+  cr_hd_values part[CR_GPU_PARTS]; /* absent: not moved */
+  int64_t begin[CR_GPU_PARTS + 1]; /* where each part begins in a row; then where the last ends */
+  cr_divisor length;               /* of the parts of a row together */
+  int64_t step;                    /* between the rows of the whole */
+  int parts;                       /* at least 1 */
+  bool joins;                      /* moves the parts into the whole */
+} cr_parts_args;
+
+/* Number `i` counts through the parts of row 0, then of row 1, and so on. */
+CR_HD void cr_move_parts_device(const void *args, int64_t i) {
+  const cr_parts_args *a = (const cr_parts_args *)args;
   const cr_quotient at = cr_divide_by(i, a->length);
-  cr_put(a->to, at.whole * a->to_step + at.rest,
-         cr_get(a->from, at.whole * a->from_step + at.rest));
+  const int64_t column = a->begin[0] + at.rest, in_whole = at.whole * a->step + column;
+  int k = 0;
+  while (k + 1 < a->parts && column >= a->begin[k + 1]) ++k;
+  if (a->part[k].at == NULL) return;
+  const int64_t in_part = at.whole * (a->begin[k + 1] - a->begin[k]) + column - a->begin[k];
+  if (a->joins) cr_put(a->whole, in_whole, cr_get(a->part[k], in_part));
+  else cr_put(a->part[k], in_part, cr_get(a->whole, in_whole));
 }
 
 /* Goes through the elements of `walked` in order; strides give the same element of the other array.
