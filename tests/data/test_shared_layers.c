@@ -191,8 +191,8 @@ static void train_all(crema_net **net, int solvers, int items, const char *const
 
 TEST(s2_25_layers_that_can_be_shared) {
   static const char *const wanted[] = {"DummyData", "HDF5Data",     "HDF5Output", "ImageData",
-                                       "Input",     "ImageSegData", "MemoryData", "VideoClips",
-                                       "VideoData", "WindowData"};
+                                       "Input",     "ImageSegData", "MatWrite",   "MemoryData",
+                                       "VideoClips", "VideoData",   "WindowData"};
   size_t count = 0, shareable = 0;
   const char *const *name = cr_layer_class_names(&count);
   for (size_t i = 0; i < count; ++i) {

@@ -48,7 +48,8 @@ static bool has_short_values(const question *q) {
 
 /* Of a batch normalisation. */
 static bool has_short_scales(const question *q) {
-  return has_short_values(q) && q->desc->args > (q->desc->kind == CR_OP_BN_BWD ? 5 : 4);
+  const int scale = q->desc->kind == CR_OP_BN_BWD ? 5 : 4;
+  return has_short_values(q) && q->desc->args > scale && q->desc->arg[scale].shape.axes > 0;
 }
 
 static bool first_is_plain(const question *q) {

@@ -129,6 +129,7 @@ crema_status cr_gemm_plan_run(cr_gemm_plan *plan, crema_context *context, const 
                               crema_devptr workspace) {
   const cr_gemm_shape *s = &plan->shape;
   (void)workspace;
+  cr_gpu_count_launch(context);
   if (plan->clblast != NULL) return run_clblast(plan, context, a, b, accumulate, c);
   const cr_product product = {.m = s->m,
                               .n = s->n,
