@@ -93,6 +93,8 @@ static double largest_term(const op_problem *p, int result) {
     case CR_OP_POOL_BWD: return p->desc->u.pool.method == CR_POOL_MAX ? largest_of(p, 0) : 0;
     case CR_OP_SOFTMAX_LOSS_BWD: /* the sum of a row of gains times a probability */
       return p->in[4] ? largest_of(p, 4) * fabs((double)p->test->scalars.alpha) : 0;
+    case CR_OP_SMOOTH_L1_FWD: /* losses times weights of both signs, divided by the samples */
+      return p->in[3] ? largest_of(p, 3) / (double)p->desc->arg[0].shape.dim[0] : 0;
     case CR_OP_NORMALIZE_BWD: return result == 5 ? largest_of(p, 3) : 0; /* times at most 1 */
     case CR_OP_CONV_FWD:
     case CR_OP_CONV_BWD_DATA:
