@@ -209,7 +209,9 @@ crema_status cr_opencl_find(uintptr_t address, cr_opencl_place *out) {
   *out = (cr_opencl_place){.host = own == NULL ? (void *)address : NULL}; /* NOLINT */
   if (own == NULL) return CREMA_OK;
   pthread_rwlock_rdlock(&own->memory_lock);
-  const size_t i = search(own, address);
+  size_t i = search(own, address);
+  /* The end of a block, where an empty array begins. */
+  if (i > 0 && own->block[i - 1].address + own->block[i - 1].bytes == address) --i;
   if (has(own, i, address)) {
     const cr_opencl_block *block = &own->block[i];
     out->buffer = block->buffer;
