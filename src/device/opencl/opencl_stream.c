@@ -240,10 +240,9 @@ crema_status cr_opencl_event_record(crema_context *context, cr_native_event *eve
 
 crema_status cr_opencl_event_wait(crema_context *context, cr_native_event *event) {
   cr_opencl_stream *stream = cr_opencl_stream_of(context);
-  /* Platforms do not know each other's events: the host waits. */
-  if (cr_opencl_of(event->device)->context != cr_opencl_of(context->device)->context) {
-    return cr_opencl_event_finish(event);
-  }
+  /* The host waits for other devices. Platforms do not know each other's events, and with PoCL 3.1 a
+   * device can read a buffer that another device of its platform has not finished writing. */
+  if (event->device != context->device) return cr_opencl_event_finish(event);
   cl_event recorded = take_event(event);
   if (recorded == NULL) return CREMA_OK;
   const cl_int error =
