@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """macos_check.py [BUILD]: compiles the library and the command for macOS on 64-bit Arm, without linking.
 
-It shows that the source uses nothing that macOS lacks; nothing is run. The compiler and macOS's own headers are
-those of Zig (`pip install ziglang`, best into a virtual environment whose python runs this script). The headers of
+It shows that the source uses nothing that macOS lacks; nothing is run. The compiler and macOS's own headers come
+from Zig (`pip install ziglang`, best into a virtual environment whose python runs this script). The headers of
 other libraries are this system's. BUILD [build] is a configured build folder in which the library was built."""
 import concurrent.futures
 import glob

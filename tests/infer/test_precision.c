@@ -440,7 +440,7 @@ TEST(a_table_may_name_some_layers) {
 /* Scales have a point, whatever the program's locale. */
 TEST(tables_do_not_depend_on_the_locale) {
   cr_scales scales = {0};
-  if (!comma_locale_begin()) skip();
+  if (!comma_locale_begin()) skip(); /* no such locale is installed */
   write_text("table", "a 0.75\n");
   const crema_status status = cr_scales_read(path_of("table"), &scales);
   setlocale(LC_ALL, "C");

@@ -1,5 +1,5 @@
 /* Binary models of C3D 1.0: layers of the second format with C3D's numbers of types and fields, and
- * blobs of five extents. The numbers are those of C3D's caffe.proto. */
+ * blobs of five extents. The numbers come from C3D's caffe.proto. */
 #include "net_case.h"
 #include "proto/proto.h"
 
@@ -168,7 +168,7 @@ TEST(weights_of_another_shape_are_refused) {
   cr_buffer_free(&model);
 }
 
-/* The layers become those of other dialects, and are written with the usual numbers. */
+/* The layers become layers of other dialects, and are written with the usual numbers. */
 TEST(layers_get_todays_types_and_fields) {
   static const int types[] = {CONVOLUTION3D, DECONVOLUTION3D};
   for (int i = 0; i < 4; ++i) {
