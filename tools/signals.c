@@ -22,9 +22,12 @@ static const double ONE_REQUEST = 0.5;
 static struct {
   atomic_bool noted[HANDLED];
   bool ignored[HANDLED]; /* when the program started */
-  atomic_bool noting;
-  atomic_bool hasty;
-} signals;
+  /* Held while a signal's effect is chosen: a signal that ends the program does so before
+   * cli_signals_note() returns. */
+  pthread_mutex_t choice;
+  bool noting;
+  bool hasty;
+} signals = {.choice = PTHREAD_MUTEX_INITIALIZER};
 
 static int index_of(int number) {
   int i = 0;
@@ -53,27 +56,32 @@ static void end_program(int number) {
 
 /* A user who asks a second time does not want to wait for the end of the iteration. */
 static bool ends_when_repeated(int number) {
-  return number == SIGTERM || (number == SIGINT && atomic_load(&signals.hasty));
+  return number == SIGTERM || (number == SIGINT && signals.hasty);
+}
+
+/* `first`: when the first signal of this kind was noted; 0: never. */
+static void take(int number, double *first) {
+  const int i = index_of(number);
+  const double now = cr_clock_seconds();
+  if (number != SIGUSR1 && !signals.noting) {
+    if (!signals.ignored[i]) end_program(number);
+    return;
+  }
+  if (*first > 0 && now - *first > ONE_REQUEST && ends_when_repeated(number)) end_program(number);
+  if (*first == 0) *first = now;
+  atomic_store(&signals.noted[i], true);
 }
 
 static void *take_signals(void *arg) {
   (void)arg;
   const sigset_t set = handled_set();
-  double first[HANDLED] = {0}; /* when it was noted; 0: never */
+  double first[HANDLED] = {0};
   for (;;) {
     int number = 0;
     if (sigwait(&set, &number) != 0) continue;
-    int i = index_of(number);
-    double now = cr_clock_seconds();
-    if (number != SIGUSR1 && !atomic_load(&signals.noting)) {
-      if (!signals.ignored[i]) end_program(number);
-      continue;
-    }
-    if (first[i] > 0 && now - first[i] > ONE_REQUEST && ends_when_repeated(number)) {
-      end_program(number);
-    }
-    if (first[i] == 0) first[i] = now;
-    atomic_store(&signals.noted[i], true);
+    pthread_mutex_lock(&signals.choice);
+    take(number, &first[index_of(number)]);
+    pthread_mutex_unlock(&signals.choice);
   }
   return NULL;
 }
@@ -106,8 +114,10 @@ bool cli_signals_start(void) {
 }
 
 void cli_signals_note(bool hasty) {
-  atomic_store(&signals.hasty, hasty);
-  atomic_store(&signals.noting, true);
+  pthread_mutex_lock(&signals.choice);
+  signals.hasty = hasty;
+  signals.noting = true;
+  pthread_mutex_unlock(&signals.choice);
 }
 
 bool cli_signal_came(int number) {
