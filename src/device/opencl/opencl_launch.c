@@ -142,6 +142,7 @@ crema_status cr_gpu_start(crema_context *context, const cr_gpu_launch *launch) {
   CR_TRY(resolve(launch, kernel, &a));
   const size_t lanes = lanes_of(own, launch, kernel->most_lanes);
   const size_t all = groups_of(own, launch) * lanes;
+  cr_opencl_lock();
   cl_int error = set_arguments(own, kernel, launch, &a);
   if (error == CL_SUCCESS) error = update_aliases(stream, kernel, &a, true);
   if (error == CL_SUCCESS) {
@@ -152,5 +153,6 @@ crema_status cr_gpu_start(crema_context *context, const cr_gpu_launch *launch) {
   if (error == CL_SUCCESS) error = update_aliases(stream, kernel, &a, false);
   /* The driver frees it after the kernel. */
   if (a.large != NULL) (void)cr_cl.clReleaseMemObject(a.large);
+  cr_opencl_unlock();
   return cr_opencl_queued(context, error, cr_gpu_function_name(launch->function));
 }

@@ -72,8 +72,10 @@ crema_status cr_opencl_product(crema_context *context, cr_product_kind kind,
                          (size_t)((product->m + tile->rows - 1) / tile->rows) * lanes[1],
                          (size_t)groups};
   if (error == CL_SUCCESS) {
+    cr_opencl_lock();
     error = cr_cl.clEnqueueNDRangeKernel(stream->queue, kernel, 3, NULL, all, lanes, 0, NULL,
                                          cr_opencl_next(stream));
+    cr_opencl_unlock();
   }
   return cr_opencl_queued(context, error, "product");
 }
@@ -113,12 +115,14 @@ static crema_status run_clblast(const cr_gemm_plan *plan, crema_context *context
   CR_TRY(cr_opencl_find((uintptr_t)b, &right));
   CR_TRY(cr_opencl_find((uintptr_t)c, &to));
   const size_t m = (size_t)s->m, n = (size_t)s->n, k = (size_t)s->k;
+  cr_opencl_lock();
   const int status = plan->clblast->Sgemm(
       ROW_MAJOR, s->a_transposed ? TRANSPOSED : NOT_TRANSPOSED,
       s->b_transposed ? TRANSPOSED : NOT_TRANSPOSED, m, n, k, 1, left.buffer,
       left.offset / sizeof(float), s->a_transposed ? m : k, right.buffer,
       right.offset / sizeof(float), s->b_transposed ? k : n, accumulate ? 1.0f : 0.0f, to.buffer,
       to.offset / sizeof(float), n, &stream->queue, cr_opencl_next(stream));
+  cr_opencl_unlock();
   if (status == 0) return cr_opencl_queued(context, CL_SUCCESS, "product");
   return cr_fail(CREMA_E_DEVICE, "%s: CLBlast: a product of %zu x %zu x %zu fails: status %d",
                  cr_opencl_of(context->device)->name, m, n, k, status);

@@ -81,6 +81,16 @@ void cr_opencl_finish_all(void) {
   pthread_mutex_unlock(&streams.lock);
 }
 
+static pthread_mutex_t queueing = PTHREAD_MUTEX_INITIALIZER;
+
+void cr_opencl_lock(void) {
+  pthread_mutex_lock(&queueing);
+}
+
+void cr_opencl_unlock(void) {
+  pthread_mutex_unlock(&queueing);
+}
+
 cl_event *cr_opencl_next(cr_opencl_stream *stream) {
   drop(&stream->last);
   return &stream->last;
@@ -159,18 +169,21 @@ crema_status cr_opencl_copy(crema_context *context, cr_copy_kind kind, uintptr_t
   }
   /* As in CUDA, a copy of other host memory is done on return: its owner may free it. */
   const void *host = from.host != NULL ? from.host : to.host;
-  const cl_bool wait = host != NULL && !cr_opencl_is_locked(host) ? CL_TRUE : CL_FALSE;
+  const bool wait = host != NULL && !cr_opencl_is_locked(host);
+  cr_opencl_lock();
   cl_event *event = cr_opencl_next(stream);
   if (from.host != NULL) {
-    error = cr_cl.clEnqueueWriteBuffer(stream->queue, to.buffer, wait, to.offset, bytes, from.host,
-                                       0, NULL, event);
+    error = cr_cl.clEnqueueWriteBuffer(stream->queue, to.buffer, CL_FALSE, to.offset, bytes,
+                                       from.host, 0, NULL, event);
   } else if (to.host != NULL) {
-    error = cr_cl.clEnqueueReadBuffer(stream->queue, from.buffer, wait, from.offset, bytes, to.host,
-                                      0, NULL, event);
+    error = cr_cl.clEnqueueReadBuffer(stream->queue, from.buffer, CL_FALSE, from.offset, bytes,
+                                      to.host, 0, NULL, event);
   } else {
     error = cr_cl.clEnqueueCopyBuffer(stream->queue, from.buffer, to.buffer, from.offset, to.offset,
                                       bytes, 0, NULL, event);
   }
+  cr_opencl_unlock();
+  if (error == CL_SUCCESS && wait) error = cr_cl.clWaitForEvents(1, event);
   CR_TRY(cr_opencl_queued(context, error, "copying"));
   /* The host may do something else meanwhile, so the copy begins now. */
   return submit(context, "copying");
@@ -183,12 +196,14 @@ crema_status cr_opencl_zero(crema_context *context, crema_devptr memory, size_t 
   if (bytes == 0) return CREMA_OK;
   CR_TRY(cr_opencl_find(memory.address, &place));
   if (place.buffer == NULL) return cr_fail(CREMA_E_ARGUMENT, "host memory is not zeroed");
+  cr_opencl_lock();
   cl_int error = cr_cl.clEnqueueFillBuffer(stream->queue, place.buffer, &zero, sizeof zero,
                                            place.offset, bytes, 0, NULL, cr_opencl_next(stream));
   if (error == CL_SUCCESS && place.host != NULL) {
     error = cr_cl.clEnqueueReadBuffer(stream->queue, place.buffer, CL_FALSE, place.offset, bytes,
                                       place.host, 0, NULL, cr_opencl_next(stream));
   }
+  cr_opencl_unlock();
   return cr_opencl_queued(context, error, "zeroing");
 }
 
@@ -227,7 +242,9 @@ void cr_opencl_event_destroy(cr_native_event *event) {
 
 crema_status cr_opencl_event_record(crema_context *context, cr_native_event *event) {
   cr_opencl_stream *stream = cr_opencl_stream_of(context);
+  cr_opencl_lock();
   cl_int error = cr_cl.clEnqueueMarkerWithWaitList(stream->queue, 0, NULL, cr_opencl_next(stream));
+  cr_opencl_unlock();
   if (error == CL_SUCCESS) error = cr_cl.clRetainEvent(stream->last);
   CR_TRY(cr_opencl_check(context->device, error, "recording an event"));
   pthread_mutex_lock(&event->lock);
@@ -245,8 +262,10 @@ crema_status cr_opencl_event_wait(crema_context *context, cr_native_event *event
   if (event->device != context->device) return cr_opencl_event_finish(event);
   cl_event recorded = take_event(event);
   if (recorded == NULL) return CREMA_OK;
+  cr_opencl_lock();
   const cl_int error =
       cr_cl.clEnqueueBarrierWithWaitList(stream->queue, 1, &recorded, cr_opencl_next(stream));
+  cr_opencl_unlock();
   drop(&recorded);
   return cr_opencl_queued(context, error, "waiting for an event");
 }
