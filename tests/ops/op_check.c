@@ -94,7 +94,9 @@ static double largest_term(const op_problem *p, int result) {
     case CR_OP_SOFTMAX_LOSS_BWD: /* the sum of a row of gains times a probability */
       return p->in[4] ? largest_of(p, 4) * fabs((double)p->test->scalars.alpha) : 0;
     case CR_OP_SMOOTH_L1_FWD: /* losses times weights of both signs, divided by the samples */
-      return p->in[3] ? largest_of(p, 3) / (double)p->desc->arg[0].shape.dim[0] : 0;
+      return op_count(&p->desc->arg[0].shape) > 0 && p->in[3]
+                 ? largest_of(p, 3) / (double)p->desc->arg[0].shape.dim[0]
+                 : 0;
     case CR_OP_NORMALIZE_BWD: return result == 5 ? largest_of(p, 3) : 0; /* times at most 1 */
     case CR_OP_CONV_FWD:
     case CR_OP_CONV_BWD_DATA:

@@ -185,6 +185,7 @@ static void fill(const op_problem *p, int i, cr_mt19937 *rng) {
   const int64_t count = op_count(&d->arg[i].shape);
   const bool stochastic =
       d->kind == CR_OP_STOCHASTIC_POOL_FWD || d->kind == CR_OP_STOCHASTIC_POOL_TEST;
+  const bool is_recurrent = d->kind == CR_OP_RNN_FWD || d->kind == CR_OP_LSTM_FWD;
   if (d->kind == CR_OP_POOL_MASK) {
     fill_positions(d, rng, to);
     return;
@@ -208,6 +209,8 @@ static void fill(const op_problem *p, int i, cr_mt19937 *rng) {
   for (int64_t k = 0; k < count; ++k) {
     to[k] = draw(d->arg[i].type, rng);
     if (is_positive(d, i)) to[k] = fabs(to[k]);
+    /* With smaller weights from step to step, rounding errors shrink; larger ones double them. */
+    if (is_recurrent && i == 2) to[k] /= (double)d->arg[2].shape.dim[1];
     /* Scores on both sides of the hinge, none near it. */
     if (d->kind == CR_OP_HINGE_FWD && i == 0) to[k] *= fabs(to[k]) > 0.5 ? 2.5 : 1.5;
     if (stochastic) to[k] = fmax(to[k], 0);
