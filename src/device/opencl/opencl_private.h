@@ -137,8 +137,8 @@ crema_status cr_opencl_event_wait(crema_context *context, cr_native_event *event
 crema_status cr_opencl_event_query(cr_native_event *event, bool *done);
 crema_status cr_opencl_event_finish(cr_native_event *event);
 
-/* Held by the thread that queues a command. OpenCL allows several threads at a time, but PoCL 3.1
- * releases an event twice when two of them queue commands on one buffer and the command of one
+/* Held by the thread that queues a command. OpenCL allows several threads at a time. PoCL 3.1,
+ * however, releases an event twice if two threads queue commands on one buffer, and one command
  * brings the buffer from another device. */
 void cr_opencl_lock(void);
 void cr_opencl_unlock(void);

@@ -10,9 +10,10 @@
 enum { SUBMITTED = 16 };
 
 static struct {
-  pthread_mutex_t lock;
+  pthread_mutex_t lock; /* of the list */
   cr_opencl_stream *first;
-} streams = {.lock = PTHREAD_MUTEX_INITIALIZER};
+  pthread_mutex_t queueing; /* cr_opencl_lock */
+} streams = {.lock = PTHREAD_MUTEX_INITIALIZER, .queueing = PTHREAD_MUTEX_INITIALIZER};
 
 static void drop(cl_event *event) {
   if (*event != NULL) (void)cr_cl.clReleaseEvent(*event);
@@ -81,14 +82,12 @@ void cr_opencl_finish_all(void) {
   pthread_mutex_unlock(&streams.lock);
 }
 
-static pthread_mutex_t queueing = PTHREAD_MUTEX_INITIALIZER;
-
 void cr_opencl_lock(void) {
-  pthread_mutex_lock(&queueing);
+  pthread_mutex_lock(&streams.queueing);
 }
 
 void cr_opencl_unlock(void) {
-  pthread_mutex_unlock(&queueing);
+  pthread_mutex_unlock(&streams.queueing);
 }
 
 cl_event *cr_opencl_next(cr_opencl_stream *stream) {
