@@ -38,13 +38,16 @@ static void add_run(void *user, const cr_watch_event *event) {
   }
   row->calls += 1;
   row->conversions += event->conversions;
+  row->launches += event->launches;
   row->seconds += event->run;
+  row->queue += event->queue;
   table->prepare += event->desc == NULL ? -event->run : event->prepare;
 }
 
 void cli_op_table_begin(cli_op_table *table, crema_context *context) {
   table->before = context->watch.watcher;
   table->watcher = (cr_watcher){.ran = add_run, .user = table};
+  table->launches = crema_device_get_type(crema_context_device(context)) != CREMA_DEVICE_CPU;
   context->watch.watcher = &table->watcher;
 }
 
@@ -66,14 +69,21 @@ void cli_op_table_end(cli_op_table *table, crema_context *context) {
     if ((int)strlen(row->kernel) > kernel_width) kernel_width = (int)strlen(row->kernel);
   }
   cr_log_info("Ops by time:");
-  cr_log_info("  %-*s  %-*s  %7s  %10s  %6s  %10s  %11s", op_width, "op", kernel_width, "kernel",
-              "calls", "total ms", "share", "mean us", "conversions");
+  cr_log_info("  %-*s  %-*s  %7s  %10s  %6s  %10s  %11s%s", op_width, "op", kernel_width, "kernel",
+              "calls", "total ms", "share", "mean us", "conversions",
+              table->launches ? "  launches  queue us" : "");
   for (size_t i = 0; i < table->rows; ++i) {
     const cli_op_row *row = &table->row[i];
-    cr_log_info("  %-*s  %-*s  %7lld  %10.3f  %5.1f%%  %10.1f  %11lld", op_width, row->op,
+    const double calls = (double)row->calls;
+    char device[64] = "";
+    if (table->launches) {
+      snprintf(device, sizeof device, "  %8lld  %8.1f", (long long)row->launches,
+               row->queue * 1e6 / calls);
+    }
+    cr_log_info("  %-*s  %-*s  %7lld  %10.3f  %5.1f%%  %10.1f  %11lld%s", op_width, row->op,
                 kernel_width, row->kernel, (long long)row->calls, row->seconds * 1e3,
-                all > 0 ? 100 * row->seconds / all : 0, row->seconds * 1e6 / (double)row->calls,
-                (long long)row->conversions);
+                all > 0 ? 100 * row->seconds / all : 0, row->seconds * 1e6 / calls,
+                (long long)row->conversions, device);
   }
   cr_log_info("All ops: %.3f ms, and %.3f ms for the memory of their arguments", all * 1e3,
               table->prepare > 0 ? table->prepare * 1e3 : 0);

@@ -8,8 +8,8 @@
 typedef struct cli_op_row {
   const char *op;
   char kernel[136];
-  int64_t calls, conversions;
-  double seconds;
+  int64_t calls, conversions, launches;
+  double seconds, queue; /* of the kernels, and until the host had queued them */
 } cli_op_row;
 
 typedef struct cli_op_table {
@@ -18,6 +18,7 @@ typedef struct cli_op_table {
   cli_op_row *row;
   size_t rows;
   double prepare; /* seconds in which ops got their arguments, conversions not counted */
+  bool launches;  /* the device has its own memory: with columns for launches and queueing */
   bool lost;      /* there was no memory for a row */
 } cli_op_table;
 

@@ -59,10 +59,11 @@ static void print_op(const cr_watch_event *e) {
     const char access = cr_op_kind_use(e->desc->kind, e->desc->args, i).access;
     add_format(access == 'R' ? &in : &out, e->format[i], &arg->shape);
   }
-  cr_verbose_line("run", "%s,%s,%s,%s,%s:%d,%s,%s,%d,%d,%.1f,%.1f",
+  cr_verbose_line("run", "%s,%s,%s,%s,%s:%d,%s,%s,%d,%d,%" PRId64 ",%.1f,%.1f,%.1f",
                   cr_verbose_name(e->context->watch.layer).text, cr_watch_pass(e->context), e->op,
                   e->kernel, e->context->device->backend->name, e->context->device->index, in.text,
-                  out.text, e->conversions, e->threads, e->prepare * 1e6, e->run * 1e6);
+                  out.text, e->conversions, e->threads, e->launches, e->prepare * 1e6, e->queue * 1e6,
+                  e->run * 1e6);
 }
 
 static void print_event(void *user, const cr_watch_event *e) {
@@ -89,7 +90,8 @@ static void print_head(void) {
                   cr_verbose_name(info.library).text, cr_verbose_name(info.name).text,
                   cr_scheduler_threads(cr_host_context()));
   cr_verbose_line("fields",
-                  "run,layer,pass,op,kernel,device,in,out,conversions,threads,prepare_us,run_us");
+                  "run,layer,pass,op,kernel,device,in,out,conversions,threads,launches,prepare_us,"
+                  "queue_us,run_us");
   cr_verbose_line("fields", "convert,layer,pass,blob,device,in,out,run_us");
   if (!cr_verbose(CR_VERBOSE_REASONS)) return;
   cr_verbose_line("fields", "planned,layer,op,kernel,device,threads");

@@ -20,7 +20,9 @@ typedef struct cr_watch_event {
   int64_t count;                /* of a conversion: the number of values */
   int conversions;              /* of an op: how many its arguments took */
   int threads;                  /* of an op: 0 if no threads of the host compute */
+  int64_t launches;             /* of an op: kernels and library calls that the device computes */
   double prepare;               /* seconds for conversions, copies and memory of the arguments */
+  double queue;                 /* of an op: seconds until the host had queued the kernel */
   double run;                   /* seconds of the kernel, or of the conversion */
 } cr_watch_event;
 

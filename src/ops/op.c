@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/clock.h"
 #include "core/fail.h"
 #include "device/device.h"
 #include "device/memory/scratchpad.h"
@@ -287,8 +288,13 @@ static crema_status resolve_all(cr_op *op, const cr_op_plan *p, crema_context *c
   return CREMA_OK;
 }
 
-/* Reports a run that began, had its arguments and ended at those times. */
-static void report_run(const cr_op_plan *p, const crema_context *context, const double at[3]) {
+/* The times of a watched run, and the device's launches before the kernel. */
+typedef struct run_times {
+  double begin, prepared, queued, end;
+  uint64_t launches;
+} run_times;
+
+static void report_run(const cr_op_plan *p, const crema_context *context, const run_times *at) {
   const cr_watch_event event = {.context = context,
                                 .op = cr_op_kind_name(p->desc->kind),
                                 .kernel = p->kernel->name,
@@ -296,8 +302,11 @@ static void report_run(const cr_op_plan *p, const crema_context *context, const 
                                 .format = p->format,
                                 .conversions = context->watch.conversions,
                                 .threads = p->plan.threads,
-                                .prepare = at[1] - at[0],
-                                .run = at[2] - at[1]};
+                                .launches =
+                                    (int64_t)(cr_device_launches(context->device) - at->launches),
+                                .prepare = at->prepared - at->begin,
+                                .queue = at->queued - at->prepared,
+                                .run = at->end - at->prepared};
   context->watch.watcher->ran(context->watch.watcher->user, &event);
 }
 
@@ -306,17 +315,20 @@ static crema_status run_planned(cr_op *op, const cr_op_slot *slot, crema_context
   const cr_op_plan *p = slot->plan;
   const bool posts = cr_posts_count(cr_op_posts(op->desc)) > 0;
   const bool watched = context->watch.watcher != NULL;
-  double at[3] = {0};
+  run_times at = {0};
   cr_tensor *result = NULL;
   if (posts) CR_TRY(kernel_result(op, p, tensor, &result));
   /* Values that are multiplied by 0 are not read; there may be none yet. */
   op->overwrites = op->desc->kind == CR_OP_AXPBY && scalars->beta == 0;
   context->watch.conversions = 0;
-  if (watched) CR_TRY(cr_watch_clock(context, &at[0]));
+  if (watched) CR_TRY(cr_watch_clock(context, &at.begin));
   crema_status status = resolve_all(op, p, context, tensor, result);
   crema_devptr workspace = {0};
   if (status == CREMA_OK) status = find_workspace(p, context, &workspace);
-  if (status == CREMA_OK && watched) status = cr_watch_clock(context, &at[1]);
+  if (status == CREMA_OK && watched) {
+    status = cr_watch_clock(context, &at.prepared);
+    at.launches = cr_device_launches(context->device);
+  }
   if (status == CREMA_OK) {
     const cr_call call = {.plan = &p->plan,
                           .execution = slot->execution,
@@ -329,12 +341,15 @@ static crema_status run_planned(cr_op *op, const cr_op_slot *slot, crema_context
     record(op, p, &call, tensor, result);
     status = run_kernel(p, &call);
   }
-  if (status == CREMA_OK && watched) status = cr_watch_clock(context, &at[2]);
+  if (status == CREMA_OK && watched) {
+    at.queued = cr_clock_seconds();
+    status = cr_watch_clock(context, &at.end);
+  }
   status = end_hold(op, p, context, tensor, status);
   if (status == CREMA_E_RANGE)
     return status; /* of the caller's values: the kernel explains nothing */
   if (status != CREMA_OK) return cr_fail_in(status, "op %s", cr_op_kernel_name(op));
-  if (watched) report_run(p, context, at);
+  if (watched) report_run(p, context, &at);
   for (int i = 0; i < op->desc->args; ++i) {
     if (op->accumulate[i] && !p->kernel->can_accumulate) {
       CR_TRY(add_fresh(op, i, context, tensor[i]));

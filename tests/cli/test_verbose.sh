@@ -23,9 +23,9 @@ CREMA_VERBOSE=1 run time -model net.prototxt -iterations 2 -nolog_prefix
 expect_ok "CREMA_VERBOSE=1"
 expect_line "versions" '^crema_verbose,info,crema [0-9.]+,oneDNN [0-9.]+,[^,]+,threads [0-9]+$'
 expect_line "the names of the fields" \
-  '^crema_verbose,fields,run,layer,pass,op,kernel,device,in,out,conversions,threads,prepare_us,run_us$'
+  '^crema_verbose,fields,run,layer,pass,op,kernel,device,in,out,conversions,threads,launches,prepare_us,queue_us,run_us$'
 expect_line "a run" \
-  '^crema_verbose,run,a/conv;1,forward,conv_fwd,[a-z0-9_]+,cpu:0,float[^,]*:2x8x9x9 [^,]+,float[^,]*:2x16x7x7,[0-9]+,[0-9]+,[0-9.]+,[0-9.]+$'
+  '^crema_verbose,run,a/conv;1,forward,conv_fwd,[a-z0-9_]+,cpu:0,float[^,]*:2x8x9x9 [^,]+,float[^,]*:2x16x7x7,[0-9]+,[0-9]+,0,[0-9.]+,[0-9.]+,[0-9.]+$'
 expect_line "backward" '^crema_verbose,run,ip,backward,ip_bwd_data,'
 names=$(grep '^crema_verbose,fields,run,' log | head -1 | tr -cd , | wc -c)
 fields run | while read -r line; do
@@ -58,8 +58,10 @@ grep -q crema_verbose log && fail "lines in spite of -minloglevel 1"
 for device in "" "-gpu sim:1"; do
   run time -model net.prototxt -iterations 3 -ops -nolog_prefix $device
   expect_ok "-ops $device"
-  expect_line "-ops $device" '^  op +kernel +calls +total ms +share +mean us +conversions$'
-  expect_line "-ops $device" '^  conv_fwd +[a-z0-9_]+ +3 +[0-9.]+ +[0-9.]+% +[0-9.]+ +[0-9]+$'
+  more=${device:+ +launches +queue us}
+  expect_line "-ops $device" "^  op +kernel +calls +total ms +share +mean us +conversions$more$"
+  more=${device:+ +0 +[0-9.]+}
+  expect_line "-ops $device" "^  conv_fwd +[a-z0-9_]+ +3 +[0-9.]+ +[0-9.]+% +[0-9.]+ +[0-9]+$more$"
   expect_line "-ops $device" '^  ip_bwd_weights +[a-z0-9_]+ +3 '
   expect_line "-ops $device" '^All ops: [0-9.]+ ms, and [0-9.]+ ms for the memory of their arguments$'
   sed -n '/^  op /,/^All ops/p' log | grep '%' | awk '{ print $4 }' >times
