@@ -91,11 +91,21 @@ void cr_nccl_end_abort(const cr_nccl_end *end, crema_status status) {
   free(own);
 }
 
+/* Ends the group together with the other ranks. */
+static crema_status finalize(const cr_nccl_end *end) {
+  CR_TRY(end->library->finalize(end->member));
+  return await_queued(end, cr_clock_seconds());
+}
+
 void cr_nccl_end_close(cr_nccl_end *end) {
-  if (end->library != NULL) {
-    cr_memory_lock_shared(); /* NCCL gives its memory back */
+  if (end->member != NULL) {
+    cr_error *own = cr_error_keep();
+    cr_memory_lock_shared(); /* NCCL frees its memory */
+    const crema_status status = finalize(end);
     end->library->leave(end->member);
     cr_memory_unlock_shared();
+    if (status != CREMA_OK) (void)cr_error_again(status, own);
+    free(own);
   }
   if (end->done != NULL) end->device->backend->event_destroy(end->done);
   *end = (cr_nccl_end){0};

@@ -29,6 +29,9 @@ crema_status cr_nccl_end_run(const cr_nccl_end *end, crema_context *context,
 
 /* Ends work under way, also on the device. Keeps the thread's failure `status`. */
 void cr_nccl_end_abort(const cr_nccl_end *end, crema_status status);
+
+/* Unless the end was aborted, waits until all ranks close theirs or one fails. Keeps the thread's
+ * error text. */
 void cr_nccl_end_close(cr_nccl_end *end);
 
 #endif

@@ -15,6 +15,9 @@
 #include "device/memory/memory_lock.h"
 #include "parallel/group.h"
 
+/* All ranks of the process end the group at the same time, so NCCL should be faster than this. */
+static const double ENDING_SECONDS = 10;
+
 /* Shared by the ranks. */
 typedef struct members {
   const cr_collectives *library;
@@ -120,12 +123,31 @@ static void nccl_fail(cr_exchange *base, crema_status status) {
   abort_all(all, status);
 }
 
+/* Ends the group: all ranks begin before the function waits for the first one. */
+static crema_status finalize_all(const members *all) {
+  const double start = cr_clock_seconds();
+  for (int i = 0; i < all->count; ++i) CR_TRY(all->library->finalize(all->member[i]));
+  for (int i = 0; i < all->count; ++i) {
+    bool busy = true;
+    for (unsigned turn = 0; busy; ++turn) {
+      if (turn > 0) cr_clock_pause(turn - 1);
+      CR_TRY(all->library->progress(all->member[i], &busy));
+      if (busy && cr_clock_seconds() > start + ENDING_SECONDS) return CREMA_E_DEVICE;
+    }
+  }
+  return CREMA_OK;
+}
+
 static void free_members(cr_group *group) {
   members *all = group->class_data;
   if (all == NULL) return;
-  cr_memory_lock_shared(); /* it gives its memory back */
+  cr_error *own = cr_error_keep();
+  cr_memory_lock_shared(); /* NCCL frees its memory */
+  const crema_status status = finalize_all(all);
   for (int i = 0; i < all->count; ++i) all->library->leave(all->member[i]);
   cr_memory_unlock_shared();
+  if (status != CREMA_OK) (void)cr_error_again(status, own);
+  free(own);
   free(all);
 }
 

@@ -160,16 +160,23 @@ static void free_world(nccl_world *world) {
   free(world);
 }
 
-/* Announces that this rank leaves, then waits: NCCL needs all ranks when one frees memory. */
+static void nccl_announce_leave(cr_world *base) {
+  nccl_world *world = of(base);
+  const cr_world_message message = {.status = (int32_t)leaves, .rank = base->rank};
+  pthread_mutex_lock(&base->lock);
+  if (!world->leaving && base->failed == CREMA_OK) cr_messenger_send(&world->messenger, &message);
+  world->leaving = true;
+  if (world->gone.status == (int32_t)leaves) world->gone_since = 0;
+  pthread_mutex_unlock(&base->lock);
+}
+
+/* Waits after the announcement: NCCL needs all ranks when one frees memory. */
 static void nccl_leave(cr_world *base) {
   nccl_world *world = of(base);
   int64_t nothing = 0;
+  nccl_announce_leave(base);
   pthread_mutex_lock(&base->lock);
-  world->leaving = true;
-  if (world->gone.status == (int32_t)leaves) world->gone_since = 0;
   const bool failed_before = base->failed != CREMA_OK;
-  const cr_world_message message = {.status = (int32_t)leaves, .rank = base->rank};
-  if (!failed_before) cr_messenger_send(&world->messenger, &message);
   pthread_mutex_unlock(&base->lock);
   const crema_status status = cr_world_agree(base, NULL, 0, &nothing, 1);
   if (status != CREMA_OK && !failed_before) cr_log_info("%s", crema_error_text());
@@ -182,6 +189,7 @@ static const cr_world_class nccl_class = {.name = "nccl",
                                           .broadcast = nccl_broadcast,
                                           .hear = nccl_hear,
                                           .fail = nccl_fail,
+                                          .announce_leave = nccl_announce_leave,
                                           .leave = nccl_leave};
 
 /* Finds the processes of this host. */

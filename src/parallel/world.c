@@ -73,6 +73,10 @@ void cr_world_fail(cr_world *world, crema_status status) {
   if (world != NULL && status != CREMA_OK) world->class->fail(world, status);
 }
 
+void cr_world_announce_leave(cr_world *world) {
+  if (world != NULL && world->class->announce_leave != NULL) world->class->announce_leave(world);
+}
+
 void cr_world_leave(cr_world *world) {
   if (world != NULL) world->class->leave(world);
 }

@@ -39,6 +39,10 @@ typedef struct cr_nccl_world_options {
 crema_status cr_world_join_nccl(const cr_nccl_world_options *options,
                                 cr_world **out) CREMA_MUST_USE;
 
+/* Reports to the processes that still train that this one leaves, so that none waits for it. To be
+ * called before the world's exchange is destroyed. Accepts NULL. */
+void cr_world_announce_leave(cr_world *world);
+
 /* Waits for all processes and leaves. If a rank fails in the meantime, its message is logged as an
  * error. After a failure it waits at most a second for the message to arrive everywhere and does
  * not finalize MPI. The process should then end soon, with an exit status other than 0, which makes

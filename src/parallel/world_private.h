@@ -27,6 +27,7 @@ typedef struct cr_world_class {
   /* See cr_world_hear, cr_world_fail (with a failure) and cr_world_leave (not NULL). */
   crema_status (*hear)(cr_world *world, double since);
   void (*fail)(cr_world *world, crema_status status);
+  void (*announce_leave)(cr_world *world); /* NULL: leaving processes end in any case */
   void (*leave)(cr_world *world);
 } cr_world_class;
 

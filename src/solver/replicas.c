@@ -285,6 +285,7 @@ void cr_solver_free_replicas(crema_solver *solver) {
   free(solver->test_net);
   const int replicas = solver->replica != NULL ? solver->replicas : 0;
   for (int i = 0; i < replicas; ++i) cr_replica_rest(&solver->replica[i]);
+  cr_world_announce_leave(solver->world);
   for (int i = replicas - 1; i >= 0; --i) cr_replica_end(&solver->replica[i]);
   free(solver->replica);
   for (size_t i = 0; solver->group != NULL && i <= tests; ++i) {

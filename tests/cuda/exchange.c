@@ -14,7 +14,7 @@
 
 enum { SKIPPED = 77, MOST_DEVICES = 3, FAILING_VALUES = 1000 };
 
-enum { JOINING, STARTING, ASKING }; /* steps of fake_nccl_fail */
+enum { JOINING, STARTING, ASKING, FINALIZING }; /* steps of fake_nccl_fail */
 
 static crema_device *devices[MOST_DEVICES];
 static int device_count;
@@ -22,6 +22,7 @@ static int device_count;
 static struct {
   void (*inject)(int step, int rank, int error); /* NULL: a real NCCL, or none */
   int (*living)(void);
+  int (*finalized)(void);
   int (*calls)(void);
   int (*peer_copies)(int from, int to);
   int (*touched)(void);                    /* how often the driver was asked for memory */
@@ -47,6 +48,7 @@ static void find_fakes(void) {
   find(nccl, "fake_nccl_fail", &fake.inject);
   find(nccl, "fake_nccl_living", &fake.living);
   find(nccl, "fake_nccl_calls", &fake.calls);
+  find(nccl, "fake_nccl_finalized", &fake.finalized);
   void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   find(driver, "fake_touched", &fake.touched);
   find(driver, "fake_touched_beside_collectives", &fake.touched_beside_collectives);
@@ -319,6 +321,31 @@ TEST(a_group_that_cannot_be_joined_is_given_up) {
       assert_int_equal(fake.living(), 0);
       for (int i = 0; i < device_count; ++i) assert_null(all.rank[i].end);
       ranks_close(&all);
+    }
+  }
+}
+
+/* A group ends on all ranks together, and only then its communicators are destroyed. If one fails
+ * in the meantime, all are aborted, and the thread's error text stays. */
+TEST(a_group_ends_on_all_ranks_together) {
+  if (fake.inject == NULL) skip(); /* only the fake NCCL fails when told to */
+  for (int step = JOINING; step <= FINALIZING; ++step) {
+    if (step == STARTING) continue;
+    for (int failed = 0; failed < device_count; ++failed) {
+      ranks all;
+      const int finalized = fake.finalized();
+      open_failing(&all);
+      ranks_run(&all, sum_again);
+      for (int i = 0; i < device_count; ++i) {
+        ok(cr_exchange_finish(all.rank[i].end));
+        ok(crema_context_finish(all.rank[i].context));
+      }
+      if (step != JOINING) fake.inject(step, failed, 6);
+      (void)!cr_fail(CREMA_E_RANGE, "a bad label");
+      ranks_close(&all);
+      assert_string_equal(crema_error_text(), "a bad label");
+      assert_int_equal(fake.living(), 0);
+      assert_int_equal(fake.finalized() - finalized, step == JOINING ? device_count : 0);
     }
   }
 }

@@ -45,7 +45,10 @@ typedef struct cr_collectives {
   /* Ends work under way, also on the device: contexts that wait for other ranks continue, with
    * undefined values. Later calls fail. */
   void (*abort)(cr_member *member);
-  /* Frees the member, whose work must be done or aborted. Accepts NULL. */
+  /* Begins to end the group, which every rank does after its last call. `progress` says when all
+   * ranks have done so and the library has freed the memory that they share. */
+  crema_status (*finalize)(cr_member *member);
+  /* Frees the member. Aborts it first unless its group has ended. Accepts NULL. */
   void (*leave)(cr_member *member);
 } cr_collectives;
 

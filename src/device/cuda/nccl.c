@@ -56,6 +56,7 @@ struct cr_member {
   const crema_device *device;
   pthread_mutex_t lock; /* held during calls with the communicator; guards the members below */
   cr_nccl_comm *comm;   /* NULL: aborted */
+  bool ends, ended;     /* the group; CommDestroy would wait for other ranks until it has ended */
 };
 
 /* From the number that NVIDIA has given it. */
@@ -115,8 +116,6 @@ static crema_status join(const cr_group_id *id, crema_device *const *device, int
   }
   if (status == CREMA_OK) return CREMA_OK;
   for (int i = 0; i < count; ++i) {
-    if (out[i] == NULL) continue;
-    cr_cuda_collectives.abort(out[i]);
     leave(out[i]);
     out[i] = NULL;
   }
@@ -165,10 +164,20 @@ static crema_status progress(cr_member *member, bool *busy) {
   int before = -1, state = CR_NCCL_SUCCESS;
   CR_TRY(enter(member, &before));
   const int result = nccl.CommGetAsyncError(member->comm, &state);
+  member->ended = member->ends && result == CR_NCCL_SUCCESS && state == CR_NCCL_SUCCESS;
   unlock(member, before);
   *busy = state == CR_NCCL_IN_PROGRESS;
   CR_TRY(check(result, "asking for failures"));
   return check(state, "exchanging");
+}
+
+static crema_status finalize(cr_member *member) {
+  int before = -1;
+  CR_TRY(enter(member, &before));
+  const int result = nccl.CommFinalize(member->comm);
+  member->ends = result == CR_NCCL_SUCCESS || result == CR_NCCL_IN_PROGRESS;
+  unlock(member, before);
+  return check(result, "ending");
 }
 
 /* `how` frees the communicator. After the driver is unloaded there is nothing to free. */
@@ -190,7 +199,7 @@ static void abort_member(cr_member *member) {
 
 static void leave(cr_member *member) {
   if (member == NULL) return;
-  end(member, nccl.CommDestroy);
+  end(member, member->ended ? nccl.CommDestroy : nccl.CommAbort);
   pthread_mutex_destroy(&member->lock);
   free(member);
 }
@@ -201,5 +210,6 @@ const cr_collectives cr_cuda_collectives = {.find = find,
                                             .join = join,
                                             .start = start,
                                             .progress = progress,
+                                            .finalize = finalize,
                                             .abort = abort_member,
                                             .leave = leave};

@@ -39,6 +39,7 @@ typedef struct cr_nccl_config {
   X(int, CommInitRankConfig,                                                                \
     (cr_nccl_comm * *comm, int ranks, cr_group_id id, int rank, cr_nccl_config *config))    \
   X(int, CommGetAsyncError, (cr_nccl_comm * comm, int *error))                              \
+  X(int, CommFinalize, (cr_nccl_comm * comm))                                               \
   X(int, CommAbort, (cr_nccl_comm * comm))                                                  \
   X(int, CommDestroy, (cr_nccl_comm * comm))                                                \
   X(int, AllReduce,                                                                         \

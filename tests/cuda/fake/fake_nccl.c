@@ -26,7 +26,7 @@ CR_NCCL_SYMBOLS(DECLARE)
 
 enum { RANKS = 16, MOST_BYTES = 1 << 20, INVALID_ARGUMENT = 4, INVALID_USAGE = 5 };
 
-typedef enum fake_state { JOINING, IDLE, CALLING, DONE, BROKEN } fake_state;
+typedef enum fake_state { JOINING, IDLE, CALLING, DONE, ENDING, ENDED, BROKEN } fake_state;
 
 typedef struct fake_call {
   bool sum;
@@ -44,7 +44,7 @@ typedef struct fake_member {
 
 typedef struct fake_group {
   pthread_mutex_t lock; /* guards what follows, in all processes */
-  int ranks, joined, calling;
+  int ranks, joined, calling, ending;
   fake_member member[RANKS];
   _Alignas(8) unsigned char values[RANKS][MOST_BYTES];
 } fake_group;
@@ -59,17 +59,19 @@ struct cr_nccl_comm {
 /* Of this process. */
 static struct {
   pthread_mutex_t lock;
-  int living, calls;
+  int living, calls, finalized;
   int failing_step, failing_rank, failure;
 } world = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static _Thread_local int depth;
 
-/* For tests: the next time that `rank` joins (0), makes a call (1) or asks for failures (2), the
- * answer is `error`. */
+/* For tests: the next time that `rank` joins (0), makes a call (1), asks for failures (2) or
+ * finalizes (3), the answer is `error`. */
 __attribute__((visibility("default"))) void fake_nccl_fail(int step, int rank, int error);
 /* Communicators that were neither destroyed nor aborted. */
 __attribute__((visibility("default"))) int fake_nccl_living(void);
+/* Communicators that were finalized together with the rest of their group, then destroyed. */
+__attribute__((visibility("default"))) int fake_nccl_finalized(void);
 /* Sums and broadcasts that all ranks have made. */
 __attribute__((visibility("default"))) int fake_nccl_calls(void);
 
@@ -86,6 +88,13 @@ int fake_nccl_living(void) {
   const int living = world.living;
   pthread_mutex_unlock(&world.lock);
   return living;
+}
+
+int fake_nccl_finalized(void) {
+  pthread_mutex_lock(&world.lock);
+  const int finalized = world.finalized;
+  pthread_mutex_unlock(&world.lock);
+  return finalized;
 }
 
 int fake_nccl_calls(void) {
@@ -235,8 +244,10 @@ static int ask(cr_nccl_comm *comm) {
     memcpy(comm->memory, group->values[comm->rank], bytes_of(&member->call));
     member->state = IDLE;
   }
+  if (member->state == ENDING && group->ending == group->ranks) member->state = ENDED;
   if (member->state == BROKEN) return member->error;
-  return member->state == IDLE ? CR_NCCL_SUCCESS : CR_NCCL_IN_PROGRESS;
+  const bool rests = member->state == IDLE || member->state == ENDED;
+  return rests ? CR_NCCL_SUCCESS : CR_NCCL_IN_PROGRESS;
 }
 
 int ncclCommGetAsyncError(cr_nccl_comm *comm, int *state) {
@@ -248,13 +259,32 @@ int ncclCommGetAsyncError(cr_nccl_comm *comm, int *state) {
   return CR_NCCL_SUCCESS;
 }
 
-static int drop(cr_nccl_comm *comm, bool idle) {
+/* The group has ended when all ranks have called this. */
+int ncclCommFinalize(cr_nccl_comm *comm) {
   if (fake_unloaded()) abort();
   if (fake_bound() != comm->device) return INVALID_USAGE;
   lock_group(comm->group);
   fake_member *member = &comm->group->member[comm->rank];
-  /* What is under way would never end. */
-  if (idle && member->state == CALLING) abort();
+  int result = failure_of(3, comm->rank);
+  if (result == 0 && ask(comm) != CR_NCCL_SUCCESS) result = INVALID_USAGE;
+  if (result == 0 && member->state != IDLE) result = INVALID_USAGE;
+  if (result == 0) {
+    member->state = ENDING;
+    ++comm->group->ending;
+    result = ask(comm);
+  }
+  pthread_mutex_unlock(&comm->group->lock);
+  return result;
+}
+
+static int drop(cr_nccl_comm *comm, bool ended) {
+  if (fake_unloaded()) abort();
+  if (fake_bound() != comm->device) return INVALID_USAGE;
+  lock_group(comm->group);
+  fake_member *member = &comm->group->member[comm->rank];
+  /* The real one would wait for the other ranks, which may wait for this thread. */
+  if (ended && member->state != ENDED) abort();
+  if (ended) change_count(&world.finalized, 1);
   member->there = false;
   set_waiting(comm, false);
   pthread_mutex_unlock(&comm->group->lock);
