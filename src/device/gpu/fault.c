@@ -6,8 +6,9 @@
 #include "device/gpu/launch.h"
 
 crema_status cr_gpu_fault_take(cr_gpu_fault *fault) {
-  const cr_gpu_fault found = *(volatile cr_gpu_fault *)fault;
+  cr_gpu_fault found = {.what = __atomic_load_n(&fault->what, __ATOMIC_ACQUIRE)};
   if (found.what == 0) return CREMA_OK;
+  found = (cr_gpu_fault){found.what, fault->count, fault->limit, fault->kind};
   fault->what = 0;
   const uint32_t bits = (uint32_t)(found.what >> 32);
   float value;

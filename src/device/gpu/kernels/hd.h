@@ -168,9 +168,17 @@ CR_HD int64_t cr_part_begin(int64_t count, int64_t parts, int64_t part) {
   return count / parts * part + count % parts * part / parts;
 }
 
+/* Lets the host see a thread's earlier stores to page-locked memory before its later ones. OpenCL's
+ * kernels have no such fence: their host reads the memory after it has waited. */
+#ifdef __CUDA_ARCH__
+#define CR_FENCE_FOR_HOST() __threadfence_system()
+#else
+#define CR_FENCE_FOR_HOST() ((void)0)
+#endif
+
 /* A kernel's report of a bad number, which the context's next wait returns. `what` is the number's
  * bits in the upper half and its index + 1 in the lower one. One store writes both, so the text is
- * right for any last thread. */
+ * right for any last thread. It is written last: the host may read it while the kernel runs. */
 typedef struct cr_gpu_fault {
   uint64_t what; /* 0: nothing happened */
   int64_t count, limit;
@@ -190,6 +198,7 @@ CR_HD void cr_report(CR_GLOBAL cr_gpu_fault *fault, cr_gpu_fault_kind kind, floa
   fault->kind = (int32_t)kind;
   fault->count = count;
   fault->limit = limit;
+  CR_FENCE_FOR_HOST();
   fault->what = ((uint64_t)cr_hd_bits(value) << 32) | (uint32_t)(position + 1);
 }
 
