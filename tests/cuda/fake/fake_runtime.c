@@ -201,13 +201,6 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
   world.peer[device][peer] = true;
   return cudaSuccess;
 }
-cudaError_t cudaDeviceDisablePeerAccess(int peer) {
-  const int device = fake_device();
-  fake_touch_memory();
-  if (!world.peer[device][peer]) return fail(cudaErrorPeerAccessNotEnabled);
-  world.peer[device][peer] = false;
-  return cudaSuccess;
-}
 
 /* ---- memory ---- */
 
