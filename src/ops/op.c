@@ -8,6 +8,7 @@
 #include "core/clock.h"
 #include "core/fail.h"
 #include "device/device.h"
+#include "device/memory/memory_lock.h"
 #include "device/memory/scratchpad.h"
 #include "device/watch.h"
 #include "memory/trace.h"
@@ -120,11 +121,17 @@ static crema_status find_workspace(const cr_op_plan *p, crema_context *context, 
   return CREMA_OK;
 }
 
-static crema_status run_kernel(const cr_op_plan *p, const cr_call *call) {
+static crema_status run_kernel(const cr_op_slot *slot, const cr_call *call) {
+  const cr_op_plan *p = slot->plan;
   const cr_backend *backend = p->backend;
+  /* A library may load code, for which the driver may wait until the device is idle. While a
+   * collective is not queued by all ranks, this can be never. */
+  const bool loads = !slot->ran && backend->collectives != NULL;
+  if (loads) cr_memory_lock_shared();
   int before = cr_scheduler_enter_run(backend, &p->plan);
   crema_status status = p->kernel->run(call);
   cr_scheduler_leave(backend, before);
+  if (loads) cr_memory_unlock_shared();
   return status;
 }
 
@@ -339,7 +346,7 @@ static crema_status run_planned(cr_op *op, const cr_op_slot *slot, crema_context
                           .scalars = scalars,
                           .workspace = workspace};
     record(op, p, &call, tensor, result);
-    status = run_kernel(p, &call);
+    status = run_kernel(slot, &call);
   }
   if (status == CREMA_OK && watched) {
     at.queued = cr_clock_seconds();

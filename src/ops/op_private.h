@@ -38,10 +38,11 @@ typedef struct cr_op_plan {
   cr_format *format;
 } cr_op_plan;
 
-/* A plan that an op keeps, with the op's own execution. */
+/* A plan that an op keeps, with the op's own execution. `ran`: a run has found it before. */
 typedef struct cr_op_slot {
   cr_op_plan *plan;
   void *execution;
+  bool ran;
 } cr_op_slot;
 
 struct cr_op {

@@ -30,7 +30,9 @@ static crema_status keep(cr_op *op, cr_op_plan *plan, cr_op_slot *out) {
     }
   }
   if (op->slots == CR_OP_PLANS) drop_slot(op, 0);
-  op->slot[op->slots++] = *out = slot;
+  *out = slot;
+  slot.ran = true;
+  op->slot[op->slots++] = slot;
   return CREMA_OK;
 }
 

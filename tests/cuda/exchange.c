@@ -10,6 +10,7 @@
 #include "device/registry.h"
 #include "folder.h"
 #include "log_lines.h"
+#include "ops/op.h"
 #include "parallel/ranks.h"
 
 enum { SKIPPED = 77, MOST_DEVICES = 3, FAILING_VALUES = 1000 };
@@ -25,6 +26,7 @@ static struct {
   int (*finalized)(void);
   int (*calls)(void);
   int (*peer_copies)(int from, int to);
+  int (*unloaded_kernels)(int device);
   int (*touched)(void);                    /* how often the driver was asked for memory */
   int (*touched_beside_collectives)(void); /* while a collective was begun and not yet queued */
 } fake;
@@ -43,6 +45,7 @@ static void find_fakes(void) {
   const char *plugin = getenv("CREMA_CUDA_PLUGIN");
   if (plugin == NULL) return;
   find(dlopen(plugin, RTLD_NOW | RTLD_LOCAL), "fake_peer_copies", &fake.peer_copies);
+  find(dlopen(plugin, RTLD_NOW | RTLD_LOCAL), "fake_unloaded_kernels", &fake.unloaded_kernels);
   if (!has_nccl()) return;
   void *nccl = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
   find(nccl, "fake_nccl_fail", &fake.inject);
@@ -139,6 +142,19 @@ static void exchange_once(cuda_way which, int count) {
   ranks_close(&all);
 }
 
+/* Before the first collective a device has loaded all kernels, of which it otherwise loads each when
+ * it first starts. */
+TEST(kernels_are_loaded_before_a_group_is_joined) {
+  if (fake.inject == NULL || device_count < 2) skip(); /* only the fake runtime tells */
+  ranks all;
+  assert_true(fake.unloaded_kernels(0) > 100 && fake.unloaded_kernels(1) > 100);
+  open_ranks(&all, 2);
+  ok(create(&all, BY_NCCL));
+  assert_int_equal(fake.unloaded_kernels(0), 0);
+  assert_int_equal(fake.unloaded_kernels(1), 0);
+  ranks_close(&all);
+}
+
 /* S3-20, S3-27: exact sums of all types; afterwards all ranks have what rank 0 has. */
 TEST(s3_27_sums_are_exact) {
   for (int w = 0; w < CUDA_WAYS; ++w) {
@@ -176,12 +192,34 @@ TEST(s3_08_a_board_comes_first) {
 
 /* ---- the allocation lock ---- */
 
-enum { STORMS = 4, STORMY_SUMS = 100 };
+enum { STORMS = 5, STORMY_SUMS = 100 };
 
 static atomic_bool storm_over;
 
+/* The first run of a product, for which a library loads code. */
+static crema_status multiply_first(crema_context *context) {
+  const crema_shape square = {2, {4, 4}};
+  const crema_shape *const shape[4] = {&square, &square, NULL, &square};
+  const cr_op_desc product = {.kind = CR_OP_IP_FWD, .type = CREMA_F32};
+  cr_op_desc *desc = NULL;
+  cr_tensor *tensor[4] = {NULL};
+  cr_op *op = NULL;
+  CR_TRY(cr_op_describe(&product, 4, shape, NULL, &desc));
+  crema_status status = cr_op_create(&desc, &op);
+  for (int i = 0; i < 4 && status == CREMA_OK; ++i) {
+    if (i == 2) continue;
+    status = cr_tensor_create(CREMA_F32, 16, &tensor[i]);
+    if (status == CREMA_OK) cr_tensor_set_zero(tensor[i]);
+  }
+  if (status == CREMA_OK) status = cr_op_run(op, context, tensor, NULL);
+  if (status == CREMA_OK) status = crema_context_finish(context);
+  cr_op_destroy(op);
+  for (int i = 0; i < 4; ++i) cr_tensor_destroy(tensor[i]);
+  return status;
+}
+
 /* What drivers may not bear beside a collective: memory of a device and of the host taken and given
- * back, contexts, devices that are connected. */
+ * back, contexts, devices that are connected, code that is loaded. */
 static crema_status storm(void *arg) {
   const uintptr_t kind = (uintptr_t)arg;
   crema_devptr at[2] = {{0}};
@@ -201,6 +239,11 @@ static crema_status storm(void *arg) {
         break;
       case 2:
         CR_TRY(crema_context_create(devices[1], 1, &context));
+        crema_context_destroy(context);
+        break;
+      case 3:
+        CR_TRY(crema_context_create(devices[1], 1, &context));
+        CR_TRY(multiply_first(context));
         crema_context_destroy(context);
         break;
       default: CR_TRY(cr_copy_any(at[1].address, at[0].address, 256));

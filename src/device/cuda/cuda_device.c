@@ -7,7 +7,6 @@
 #include "device/cuda/cuda_private.h"
 #include "device/cuda/cuda_table.h"
 #include "device/cuda/nccl_library.h"
-#include "device/cuda/start.h"
 #include "device/gpu/convert.h"
 #include "device/gpu/rows.h"
 
@@ -66,7 +65,7 @@ static crema_status cuda_open(crema_device *device) {
   /* The driver makes its own state for the device now rather than inside the first copy. */
   cudaError_t error = cudaFree(NULL), code = cudaSuccess;
   if (error == cudaSuccess) error = cudaGetDeviceProperties(&properties, device->index);
-  if (error == cudaSuccess) code = cr_cuda_find_code();
+  if (error == cudaSuccess) code = cr_cuda_load_kernel(CR_DEVICE_FUNCTION_set);
   cr_gpu_leave(before);
   CR_TRY(cr_cuda_check(error, "opening a device"));
   CR_TRY(check_code(code, &properties));

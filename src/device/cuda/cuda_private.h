@@ -36,6 +36,11 @@ crema_status cr_cuda_library_failure(void) CREMA_MUST_USE;
  * cannot be queried. */
 bool cr_cuda_is_open(int index);
 
+/* Loads the kernels of a device function, or of all, into the current device. The runtime otherwise
+ * loads a kernel when it is first started. */
+cudaError_t cr_cuda_load_kernel(int function);
+crema_status cr_cuda_load_kernels(void) CREMA_MUST_USE;
+
 /* Libraries that are opened at run time: */
 
 /* Opens the library file `name`. It searches the folders of CREMA_CUDA_PATH, the loader's folders,

@@ -74,13 +74,16 @@ unsigned blocks_for(int64_t count, int64_t per_block) {
   return static_cast<unsigned>(blocks < most_blocks ? blocks : most_blocks);
 }
 
-/* The result of this launch; the runtime's last error may be left over from another call. */
+/* The result of this launch; the runtime's last error may be left over from another call. For count
+ * 0 loads the kernel and starts nothing. */
 template <typename kernel>
 cudaError_t launch(kernel *function, unsigned blocks, unsigned size, cudaStream_t stream,
                    void *args, int64_t count) {
+  cudaFuncAttributes attributes;
   void *parameters[] = {args, &count};
-  return cudaLaunchKernel(reinterpret_cast<const void *>(function), dim3(blocks), dim3(size),
-                          parameters, 0, stream);
+  const void *name = reinterpret_cast<const void *>(function);
+  if (count == 0) return cudaFuncGetAttributes(&attributes, name);
+  return cudaLaunchKernel(name, dim3(blocks), dim3(size), parameters, 0, stream);
 }
 
 template <size_t bytes, void (*function)(const void *, int64_t)>
@@ -149,11 +152,3 @@ extern "C" cudaError_t CR_NAME(cr_cuda_start_thread_blocks)(int function, cudaSt
   return s.thread_blocks == nullptr ? cudaErrorInvalidValue
                                     : s.thread_blocks(stream, args, segments, lanes);
 }
-
-#ifndef CR_COMMON_ONLY
-extern "C" cudaError_t cr_cuda_find_code(void) {
-  cudaFuncAttributes attributes;
-  const auto kernel = each_kernel<sizeof(cr_set_args), cr_set_device>;
-  return cudaFuncGetAttributes(&attributes, reinterpret_cast<const void *>(kernel));
-}
-#endif

@@ -89,6 +89,16 @@ static crema_status make_member(const crema_device *device, cr_member **out) {
   return CREMA_OK;
 }
 
+/* To load a kernel, the driver may wait until the device is idle. A device that runs a collective is
+ * busy until all ranks have queued theirs, so all kernels are loaded before the first one. */
+static crema_status load_kernels(const crema_device *device) {
+  int before = -1;
+  CR_TRY(cr_gpu_enter(device, &before));
+  const crema_status status = cr_cuda_load_kernels();
+  cr_gpu_leave(before);
+  return status;
+}
+
 /* Inside of a group of NCCL's, which lets one thread join for several ranks. */
 static crema_status join_one(const cr_group_id *id, cr_member *member, int rank, int ranks) {
   cr_nccl_config config = CR_NCCL_CALLS_DO_NOT_WAIT;
@@ -105,6 +115,7 @@ static crema_status join(const cr_group_id *id, crema_device *const *device, int
                          int ranks, cr_member **out) {
   crema_status status = find();
   for (int i = 0; i < count; ++i) out[i] = NULL;
+  for (int i = 0; i < count && status == CREMA_OK; ++i) status = load_kernels(device[i]);
   for (int i = 0; i < count && status == CREMA_OK; ++i) status = make_member(device[i], &out[i]);
   if (status == CREMA_OK) status = check(nccl.GroupStart(), "joining");
   if (status == CREMA_OK) {

@@ -9,22 +9,20 @@
 extern "C" {
 #endif
 
-/* Starts a CR_EACH or CR_VALUE device function over `count` > 0 elements. cudaErrorInvalidValue for
- * a CR_THREAD_BLOCK device function. The second is for the common case (kernels/hd.h). */
+/* Starts a CR_EACH or CR_VALUE device function over `count` elements. cudaErrorInvalidValue for a
+ * CR_THREAD_BLOCK device function. The second is for the common case (kernels/hd.h). For count 0
+ * these functions load the kernel's code into the current device and start nothing. */
 cudaError_t cr_cuda_start_each(int function, cudaStream_t stream, const void *args, int64_t count);
 cudaError_t cr_cuda_start_each_common(int function, cudaStream_t stream, const void *args,
                                       int64_t count);
 
-/* Starts a CR_THREAD_BLOCK device function over `segments` > 0 segments with thread blocks of
+/* Starts a CR_THREAD_BLOCK device function over `segments` segments with thread blocks of
  * `lanes` threads: 1, or a multiple of 32 up to 1024. cudaErrorInvalidValue for other device
  * functions. */
 cudaError_t cr_cuda_start_thread_blocks(int function, cudaStream_t stream, const void *args,
                                         int64_t segments, int lanes);
 cudaError_t cr_cuda_start_thread_blocks_common(int function, cudaStream_t stream, const void *args,
                                                int64_t segments, int lanes);
-
-/* Whether the kernels have code for the current device: the runtime's answer for one of them. */
-cudaError_t cr_cuda_find_code(void);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,7 @@
 /* cuBLASLt on the host, column-major as its documentation has it, for testing how the plug-in calls
  * it. Attributes that the plug-in does not use are refused. */
 #include <cublasLt.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@ typedef struct fake_desc {
   cublasOperation_t op_a, op_b;
   cublasLtEpilogue_t epilogue;
   const void *bias;
+  atomic_bool loaded; /* the code of the product */
 } fake_desc;
 
 typedef struct fake_preference {
@@ -183,7 +185,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                               cublasLtMatrixLayout_t c_layout, void *d,
                               cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t *algo,
                               void *workspace, size_t bytes, cudaStream_t stream) {
-  const fake_desc *m = (const fake_desc *)desc;
+  fake_desc *m = (fake_desc *)desc;
   const fake_layout *la = (const fake_layout *)a_layout, *lb = (const fake_layout *)b_layout;
   const fake_layout *ld = (const fake_layout *)d_layout;
   const cr_hd_values fa = values_of(la, a), fb = values_of(lb, b), out = values_of(ld, d);
@@ -198,6 +200,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
       !shapes_fit(m, la, lb, ld) || (m->epilogue == CUBLASLT_EPILOGUE_BIAS && m->bias == NULL)) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
+  fake_load_code(&m->loaded);
   if (fake_is_idle()) return CUBLAS_STATUS_SUCCESS;
   const bool ta = m->op_a == CUBLAS_OP_T, tb = m->op_b == CUBLAS_OP_T;
   const int64_t inner = ta ? la->rows : la->cols;

@@ -3,6 +3,7 @@
 #include "fake_driver.h"
 
 #include <pthread.h>
+#include <time.h>
 
 enum { DEVICES = 3, KEPT = 4096 };
 
@@ -105,6 +106,13 @@ void fake_touch_memory(void) {
   ++world.touched;
   if (world.collectives > 0) ++world.touched_beside;
   pthread_mutex_unlock(&world.lock);
+}
+
+void fake_load_code(atomic_bool *loaded) {
+  if (atomic_exchange(loaded, true)) return;
+  fake_touch_memory();
+  nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+  fake_touch_memory();
 }
 
 int fake_touched_beside_collectives(void) {

@@ -3,6 +3,7 @@
 #define CR_TESTS_CUDA_FAKE_DRIVER_H
 
 #include <cuda.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 /* One bit per device that somebody opened. */
@@ -37,9 +38,11 @@ bool fake_unloaded(void);
 
 /* How many collectives, joining included, this process has begun and not been told to be queued. */
 void fake_change_collectives(int change);
-/* Called where memory is taken, given back, asked for or shown to another device: what a driver may
- * not bear meanwhile. */
+/* Called where memory is taken, given back, asked for or shown to another device, and where code is
+ * loaded: what a driver may not bear meanwhile. */
 void fake_touch_memory(void);
+/* Calls it when code begins to be loaded, and when it is, if *loaded is false; then sets that. */
+void fake_load_code(atomic_bool *loaded);
 /* How often that was called meanwhile, and at all. */
 int fake_touched_beside_collectives(void);
 int fake_touched(void);

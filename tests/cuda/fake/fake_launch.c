@@ -1,5 +1,6 @@
 /* Launches on the host: launch.cu's own host code runs, as nvcc made it, and ends in the calls
  * below, which check how a kernel is started and run its device function element by element. */
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -46,6 +47,7 @@ typedef struct fake_kernel {
   const void *host_function; /* how the host code names it */
   const fake_function *function;
   fake_shape shape;
+  atomic_uint loaded; /* one bit per device */
 } fake_kernel;
 
 /* Filled by the module's constructors, before anybody launches. */
@@ -91,17 +93,20 @@ void __cudaRegisterFunction(void **handle, const char *host_function, char *devi
                             dim3 *grid, int *size) {
   (void)handle, (void)device, (void)limit, (void)tid, (void)bid, (void)block, (void)grid;
   (void)size;
-  fake_kernel kernel = {.host_function = host_function, .shape = EACH};
-  if (mentions(name, "alone_kernel")) kernel.shape = ALONE;
-  if (mentions(name, "thread_block_kernel")) kernel.shape = THREAD_BLOCK;
+  const fake_function *function = NULL;
   for (int i = 0; i < FUNCTIONS; ++i) {
-    if (mentions(name, functions[i].text)) kernel.function = &functions[i];
+    if (mentions(name, functions[i].text)) function = &functions[i];
   }
-  if (kernel.function == NULL || registered.count == KERNELS) {
+  if (function == NULL || registered.count == KERNELS) {
     fprintf(stderr, "fake runtime: kernel %s is not known\n", name);
     abort();
   }
-  registered.kernel[registered.count++] = kernel;
+  fake_kernel *kernel = &registered.kernel[registered.count++];
+  kernel->host_function = host_function;
+  kernel->function = function;
+  kernel->shape = EACH;
+  if (mentions(name, "alone_kernel")) kernel->shape = ALONE;
+  if (mentions(name, "thread_block_kernel")) kernel->shape = THREAD_BLOCK;
 }
 /* The host functions themselves are never called: kernels are started by cudaLaunchKernel. */
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream) {
@@ -131,25 +136,45 @@ static bool configuration_fits(fake_shape shape, dim3 grid, dim3 block, size_t s
   return block.x >= 1 && block.x <= 256;
 }
 
-static const fake_kernel *kernel_of(const void *host_function) {
+static fake_kernel *kernel_of(const void *host_function) {
   for (int i = 0; i < registered.count; ++i) {
     if (registered.kernel[i].host_function == host_function) return &registered.kernel[i];
   }
   return NULL;
 }
 
+/* The driver loads a kernel when it is first asked for. It may wait for the device then. */
+static void load(fake_kernel *kernel) {
+  const unsigned bit = 1u << fake_device();
+  if ((atomic_fetch_or(&kernel->loaded, bit) & bit) == 0) fake_touch_memory();
+}
+
+/* For tests: how many kernels the device has not loaded. */
+__attribute__((visibility("default"))) int fake_unloaded_kernels(int device);
+
+int fake_unloaded_kernels(int device) {
+  int count = 0;
+  for (int i = 0; i < registered.count; ++i) {
+    if ((atomic_load(&registered.kernel[i].loaded) >> device & 1) == 0) ++count;
+  }
+  return count;
+}
+
 /* FAKE_CUDA_NO_CODE: the kernels are made for other devices. */
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *out, const void *host_function) {
   memset(out, 0, sizeof *out);
   (void)fake_device();
-  if (kernel_of(host_function) == NULL) return fake_fail(cudaErrorInvalidDeviceFunction);
+  fake_kernel *kernel = kernel_of(host_function);
+  if (kernel == NULL) return fake_fail(cudaErrorInvalidDeviceFunction);
   const bool made = getenv("FAKE_CUDA_NO_CODE") == NULL;
-  return made ? cudaSuccess : fake_fail(cudaErrorNoKernelImageForDevice);
+  if (!made) return fake_fail(cudaErrorNoKernelImageForDevice);
+  load(kernel);
+  return cudaSuccess;
 }
 
 cudaError_t cudaLaunchKernel(const void *host_function, dim3 grid, dim3 block, void **args,
                              size_t shared, cudaStream_t stream) {
-  const fake_kernel *kernel = kernel_of(host_function);
+  fake_kernel *kernel = kernel_of(host_function);
   if (kernel == NULL) return fake_fail(cudaErrorInvalidDeviceFunction);
   if (!configuration_fits(kernel->shape, grid, block, shared)) {
     return fake_fail(cudaErrorInvalidConfiguration);
@@ -158,6 +183,7 @@ cudaError_t cudaLaunchKernel(const void *host_function, dim3 grid, dim3 block, v
   int64_t count = 0;
   memcpy(&count, args[1], sizeof count);
   if (count <= 0) return fake_fail(cudaErrorInvalidValue);
+  load(kernel);
   if (fake_is_idle()) return cudaSuccess;
   const cr_thread_block alone = {.lane = 0, .lanes = 1};
   for (int64_t i = 0; i < count; ++i) {
