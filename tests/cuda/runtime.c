@@ -17,6 +17,7 @@
 #include "device/memory/block.h"
 #include "device/memory/device_memory.h"
 #include "device/memory/driver.h"
+#include "device/registry.h"
 #include "fake_symbols.h"
 #include "log_lines.h"
 #include "memory/tensor.h"
@@ -31,6 +32,7 @@ static struct {
   int (*left_error)(void);
   void (*refuse_memory)(int times);
   void (*set_busy)(bool busy);
+  int (*spins)(void);
   void (*unload)(void);
   void (*unload_during_work)(void);
   void (*load)(void);
@@ -49,6 +51,7 @@ static int find_fake(void **state) {
   fake_find(runtime, "fake_left_error", &fake.left_error);
   fake_find(runtime, "fake_refuse_memory", &fake.refuse_memory);
   fake_find(runtime, "fake_set_busy", &fake.set_busy);
+  fake_find(runtime, "fake_spins", &fake.spins);
   return 0;
 }
 
@@ -348,6 +351,43 @@ TEST(s1_32_a_busy_stream_leaves_no_error) {
   crema_context_destroy(context);
 }
 
+/* Waits in every way for a device that is opened with CREMA_CUDA_WAIT=`mode`; returns how often the
+ * thread did not sleep. */
+static int spins_in_mode(const char *mode) {
+  crema_device *device = NULL;
+  crema_context *context = NULL;
+  crema_event *event = NULL;
+  cr_thread_contexts_release();
+  cr_registry_close(CREMA_DEVICE_CUDA);
+  setenv("CREMA_CUDA_WAIT", mode, 1);
+  const int before = fake.spins();
+  ok(crema_device_get(CREMA_DEVICE_CUDA, 0, &device));
+  ok(crema_context_create(device, 1, &context));
+  ok(count_up(context));
+  ok(multiply(context));
+  ok(crema_event_create(device, &event));
+  ok(crema_event_record(event, context, NULL));
+  assert_int_equal(crema_event_finish(event), CREMA_EVENT_SUCCESS);
+  crema_event_destroy(event);
+  crema_context_destroy(context);
+  unsetenv("CREMA_CUDA_WAIT");
+  return fake.spins() - before;
+}
+
+TEST(threads_sleep_while_they_wait_if_asked_to) {
+  crema_device *device = NULL;
+  assert_true(spins_in_mode("spin") > 3);
+  assert_int_equal(spins_in_mode("sleep"), 0);
+  assert_true(spins_in_mode("") > 3);
+  cr_registry_close(CREMA_DEVICE_CUDA);
+  setenv("CREMA_CUDA_WAIT", "nap", 1);
+  assert_fails(crema_device_get(CREMA_DEVICE_CUDA, 0, &device), CREMA_E_ARGUMENT,
+               "CREMA_CUDA_WAIT is spin or sleep, not 'nap'");
+  unsetenv("CREMA_CUDA_WAIT");
+  const int first = 0;
+  ok(crema_device_open(CREMA_DEVICE_CUDA, &first, 1)); /* without a warning later */
+}
+
 /* ---- the log ---- */
 
 static log_lines lines;
@@ -505,6 +545,7 @@ int main(void) {
       cmocka_unit_test(errors_of_others_are_not_ours),
       cmocka_unit_test(s4_12_a_refusal_leaves_no_error),
       cmocka_unit_test(s1_32_a_busy_stream_leaves_no_error),
+      cmocka_unit_test(threads_sleep_while_they_wait_if_asked_to),
       cmocka_unit_test(work_without_a_kernel_runs_on_the_cpu),
       cmocka_unit_test(libraries_lose_the_driver),
       cmocka_unit_test(s0_06_s1_22_s4_13_giving_back_after_the_end), /* the last one */

@@ -58,9 +58,28 @@ static crema_status check_code(cudaError_t error, const struct cudaDeviceProp *p
                  properties->major, properties->minor, cudaGetErrorString(error));
 }
 
+/* Events decide it rather than the device's flags, which other users of CUDA in the process share.
+ */
+static crema_status find_wait(const cuda_wait **out) {
+  static const cuda_wait waits[] = {
+      {"spin", false, cudaEventDisableTiming},
+      {"sleep", true, cudaEventDisableTiming | cudaEventBlockingSync}};
+  const char *text = getenv("CREMA_CUDA_WAIT");
+  *out = &waits[0];
+  if (text == NULL || text[0] == '\0') return CREMA_OK;
+  for (size_t i = 0; i < sizeof waits / sizeof waits[0]; ++i) {
+    if (strcmp(text, waits[i].name) != 0) continue;
+    *out = &waits[i];
+    return CREMA_OK;
+  }
+  return cr_fail(CREMA_E_ARGUMENT, "CREMA_CUDA_WAIT is spin or sleep, not '%s'", text);
+}
+
 static crema_status cuda_open(crema_device *device) {
   struct cudaDeviceProp properties;
+  const cuda_wait *wait = NULL;
   int before = -1;
+  CR_TRY(find_wait(&wait));
   CR_TRY(cr_gpu_enter(device, &before));
   /* The driver makes its own state for the device now rather than inside the first copy. */
   cudaError_t error = cudaFree(NULL), code = cudaSuccess;
@@ -70,6 +89,7 @@ static crema_status cuda_open(crema_device *device) {
   CR_TRY(cr_cuda_check(error, "opening a device"));
   CR_TRY(check_code(code, &properties));
   device->memory_bytes = properties.totalGlobalMem;
+  device->state = (void *)wait;
   return CREMA_OK;
 }
 

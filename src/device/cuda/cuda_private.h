@@ -9,9 +9,21 @@
 #include "device/gpu/plugin.h"
 #include "device/gpu/rows.h"
 
+/* The plug-in's state of a device: how threads wait for it (CREMA_CUDA_WAIT). */
+typedef struct cuda_wait {
+  const char *name;
+  bool sleeps;
+  unsigned event_flags;
+} cuda_wait;
+
+static inline const cuda_wait *cr_cuda_wait(const crema_device *device) {
+  return device->state;
+}
+
 /* The plug-in's state of a context. */
 typedef struct cuda_context {
   cudaStream_t stream;
+  cudaEvent_t done;           /* on which a thread sleeps; NULL: threads wait for the stream */
   cr_gpu_fault *fault;        /* in page-locked memory */
   cr_gpu_fault *device_fault; /* the same, by its device address */
   cublasLtHandle_t blas;      /* made when first needed; NULL before */

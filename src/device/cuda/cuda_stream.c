@@ -7,15 +7,20 @@
 #include "device/cuda/cuda_private.h"
 #include "device/cuda/cuda_table.h"
 
-static crema_status open_stream(cuda_context *state) {
+static crema_status open_stream(cuda_context *state, const cuda_wait *wait) {
   void *fault = NULL, *device_fault = NULL;
   CR_TRY(cr_cuda_check(cudaStreamCreateWithFlags(&state->stream, cudaStreamNonBlocking),
                        "making a stream"));
   crema_status status;
+  if (wait->sleeps) {
+    CR_TRY_GOTO(cr_cuda_check(cudaEventCreateWithFlags(&state->done, wait->event_flags),
+                              "making an event"),
+                stream);
+  }
   CR_TRY_GOTO(cr_cuda_check(cudaHostAlloc(&fault, sizeof *state->fault,
                                           cudaHostAllocPortable | cudaHostAllocMapped),
                             "allocating page-locked memory"),
-              stream);
+              event);
   CR_TRY_GOTO(cr_cuda_check(cudaHostGetDevicePointer(&device_fault, fault, 0),
                             "reaching page-locked memory"),
               fault);
@@ -25,6 +30,8 @@ static crema_status open_stream(cuda_context *state) {
   return CREMA_OK;
 fault:
   (void)cudaFreeHost(fault);
+event:
+  if (state->done != NULL) (void)cudaEventDestroy(state->done);
 stream:
   (void)cudaStreamDestroy(state->stream);
   return status;
@@ -36,7 +43,7 @@ crema_status cr_cuda_context_open(crema_context *context) {
   if (state == NULL) return cr_fail_memory(sizeof *state, "a context");
   crema_status status = cr_gpu_enter(context->device, &before);
   if (status == CREMA_OK) {
-    status = open_stream(state);
+    status = open_stream(state, cr_cuda_wait(context->device));
     cr_gpu_leave(before);
   }
   if (status != CREMA_OK) {
@@ -58,6 +65,7 @@ void cr_cuda_context_close(crema_context *context) {
     cr_cuda_close_dnn(state);
 #endif
     cr_cuda_close_blas(state);
+    if (state->done != NULL) (void)cudaEventDestroy(state->done);
     (void)cudaStreamDestroy(state->stream);
     (void)cudaFreeHost(state->fault);
     (void)cudaGetLastError();
@@ -67,11 +75,17 @@ void cr_cuda_context_close(crema_context *context) {
   context->state = NULL;
 }
 
+static cudaError_t await_stream(const cuda_context *state) {
+  if (state->done == NULL) return cudaStreamSynchronize(state->stream);
+  const cudaError_t error = cudaEventRecord(state->done, state->stream);
+  return error != cudaSuccess ? error : cudaEventSynchronize(state->done);
+}
+
 crema_status cr_cuda_finish(crema_context *context) {
   cuda_context *state = cr_cuda_context(context);
   int before = -1;
   CR_TRY(cr_gpu_enter(context->device, &before));
-  const cudaError_t error = cudaStreamSynchronize(state->stream);
+  const cudaError_t error = await_stream(state);
   cr_gpu_leave(before);
   CR_TRY(cr_cuda_check(error, "waiting for queued work"));
   return cr_gpu_fault_take(state->fault);
@@ -140,8 +154,8 @@ crema_status cr_cuda_event_create(crema_device *device, cr_native_event **out) {
   event->device = device;
   crema_status status = cr_gpu_enter(device, &before);
   if (status == CREMA_OK) {
-    status = cr_cuda_check(cudaEventCreateWithFlags(&event->event, cudaEventDisableTiming),
-                           "making an event");
+    const unsigned flags = cr_cuda_wait(device)->event_flags;
+    status = cr_cuda_check(cudaEventCreateWithFlags(&event->event, flags), "making an event");
     cr_gpu_leave(before);
   }
   if (status != CREMA_OK) {

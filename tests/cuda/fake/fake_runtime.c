@@ -22,7 +22,7 @@ static const size_t device_bytes = (size_t)4 << 30;
 
 struct CUevent_st {
   int device;
-  bool recorded;
+  bool recorded, blocking;
 };
 
 typedef struct block {
@@ -41,6 +41,7 @@ static struct {
   size_t largest;               /* of blocks that can be had */
   int refusals;                 /* of the next requests for memory */
   bool busy;                    /* what streams say when they are asked */
+  atomic_int spins;             /* waits in which a thread does not sleep */
 } world = {.lock = PTHREAD_MUTEX_INITIALIZER, .largest = SIZE_MAX};
 
 static _Thread_local int current;
@@ -70,6 +71,9 @@ __attribute__((visibility("default"))) int fake_left_error(void);
 __attribute__((visibility("default"))) void fake_refuse_memory(int times);
 __attribute__((visibility("default"))) void fake_set_busy(bool busy);
 
+/* How often a thread waited without sleeping. */
+__attribute__((visibility("default"))) int fake_spins(void);
+
 /* How often something was copied from one device to another. */
 __attribute__((visibility("default"))) int fake_peer_copies(int from, int to);
 
@@ -78,6 +82,10 @@ int fake_peer_copies(int from, int to) {
   const int copies = world.copies[from][to];
   pthread_mutex_unlock(&world.lock);
   return copies;
+}
+
+int fake_spins(void) {
+  return atomic_load(&world.spins);
 }
 
 int fake_left_error(void) {
@@ -321,6 +329,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  atomic_fetch_add(&world.spins, 1);
   (void)fake_device();
   return stream != NULL ? cudaSuccess : fail(cudaErrorInvalidResourceHandle);
 }
@@ -339,7 +348,9 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags) {
   *out = calloc(1, sizeof **out);
-  if (*out == NULL || flags != cudaEventDisableTiming) return fail(cudaErrorInvalidValue);
+  const unsigned other = flags & ~(unsigned)cudaEventBlockingSync;
+  if (*out == NULL || other != cudaEventDisableTiming) return fail(cudaErrorInvalidValue);
+  (*out)->blocking = flags != other;
   (*out)->device = fake_device();
   fake_keep(*out);
   return cudaSuccess;
@@ -361,6 +372,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   (void)fake_device();
+  if (event != NULL && !event->blocking) atomic_fetch_add(&world.spins, 1);
   return event != NULL ? cudaSuccess : fail(cudaErrorInvalidResourceHandle);
 }
 
