@@ -20,6 +20,20 @@ typedef enum crema_device_type {
   CREMA_DEVICE_OPENCL = 3 /* devices of OpenCL 1.2 or newer, via the OpenCL plug-in */
 } crema_device_type;
 
+/* How exactly a device computes FLOAT values. Devices other than CUDA's ignore it and compute
+ * exactly. */
+typedef enum crema_math {
+  /* As the field math of a solver file says; CREMA_MATH_EXACT where there is no such file. */
+  CREMA_MATH_DEFAULT = 0,
+  /* Products and sums of float32. Equal inputs give equal bits on the same device. */
+  CREMA_MATH_EXACT = 1,
+  /* Convolutions and matrix products may round the factors to TF32 (10 bits of fraction), and may
+   * add in an order that varies from run to run. Sums stay float32. FLOAT16 and BFLOAT16 values
+   * keep their exact products. The environment variable NVIDIA_TF32_OVERRIDE, which NVIDIA's
+   * libraries read, overrides the choice of TF32. */
+  CREMA_MATH_FAST = 2
+} crema_math;
+
 /* A processor with its own memory. Owned by the library. */
 typedef struct crema_device crema_device;
 /* A queue of work on a device, with a random generator. */

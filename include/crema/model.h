@@ -108,6 +108,7 @@ CREMA_API crema_status crema_model_preprocessing(crema_model *model, int index,
 typedef struct crema_session_options {
   crema_device *device; /* must be the same for all sessions of a model; NULL: the CPU */
   int threads;          /* maximum number of host threads; 0: all available threads */
+  crema_math math;      /* exactness of products and sums on a GPU */
 } crema_session_options;
 
 /* Sets the defaults: the CPU, with all threads. */

@@ -25,6 +25,7 @@ typedef struct crema_net_options {
   const char *const *stages; /* names of the stages; need not outlive the call */
   size_t stage_count;        /* number of stages */
   crema_device *device;      /* NULL: the CPU */
+  crema_math math;           /* exactness of products and sums on a GPU */
   int64_t seed;              /* negative: a different seed in each run */
   bool warn_unknown_fields;  /* unknown fields in text are a warning, not an error */
   bool skip_corrupt;         /* skip records that cannot be decoded, with a warning */
@@ -39,7 +40,8 @@ typedef struct crema_net_options {
   bool recompute;
 } crema_net_options;
 
-/* Sets the defaults: phase TEST, level 0, no stages, the CPU, seed -1, all else false. */
+/* Sets the defaults: phase TEST, level 0, no stages, the CPU, CREMA_MATH_DEFAULT, seed -1, all
+ * else false. */
 CREMA_API void crema_net_options_init(crema_net_options *options);
 
 /* Builds a net from the text file `path`, or from `size` bytes of `text`. Any Caffe dialect is

@@ -77,6 +77,7 @@ typedef struct crema_solver_options {
   /* True: batch_size is the total of all devices and is divided among them, rounded up with a
    * warning. False: each device has a batch of batch_size. */
   bool total_batch;
+  crema_math math;  /* exactness on GPUs; CREMA_MATH_DEFAULT: the field math of the solver file */
   const char *type; /* update rule, such as "Adam"; NULL: the type in the solver file */
   bool has_seed;    /* `seed` seeds the random numbers if the solver file has no random_seed */
   uint64_t seed;    /* see has_seed */

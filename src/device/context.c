@@ -91,6 +91,15 @@ void cr_context_set_threads(crema_context *context, int most) {
   context->threads = most;
 }
 
+void cr_context_set_math(crema_context *context, crema_math math) {
+  const crema_device *device = context->device;
+  const bool fast = math == CREMA_MATH_FAST;
+  context->fast_math = fast && device->backend->has_fast_math;
+  if (fast && !context->fast_math) {
+    cr_log_info("math fast has no effect on %s:%d", device->backend->name, device->index);
+  }
+}
+
 crema_device *crema_context_device(const crema_context *context) {
   if (context == NULL) return NULL;
   return context->device;

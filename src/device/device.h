@@ -30,6 +30,10 @@ crema_context *cr_host_context(void);
  * its own context. */
 void cr_context_set_threads(crema_context *context, int most);
 
+/* Ops that are planned for `context` afterwards compute with `math`. If the back end ignores
+ * CREMA_MATH_FAST, the log says so. */
+void cr_context_set_math(crema_context *context, crema_math math);
+
 /* A context of the calling thread on `device` (S1-28): one for each thread, device and `stream`.
  * Made at the first call, destroyed at the end of the thread. For host memory: cr_host_context().
  * stream >= 0. */

@@ -140,6 +140,7 @@ crema_status crema_session_create(crema_model *model, const crema_session_option
   CR_TRY_GOTO(cr_model_use_device(model, device), fail);
   CR_TRY_GOTO(crema_context_create(device, (uint64_t)model->options.seed, &session->context), fail);
   cr_context_set_threads(session->context, options->threads);
+  cr_context_set_math(session->context, options->math);
   cr_context_set_plans(session->context, model->plans);
   CR_TRY_GOTO(build_net(session), fail);
   CR_TRY_GOTO(add_inputs_and_outputs(session), fail);

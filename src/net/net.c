@@ -6,6 +6,7 @@
 #include "core/log.h"
 #include "core/rng.h"
 #include "device/backend/current.h"
+#include "device/device.h"
 #include "memory/tensor_source.h"
 #include "memory/trace.h"
 #include "net/graph.h"
@@ -66,6 +67,7 @@ static crema_status start_net(crema_net *net, const crema_net_options *options,
   crema_device *device = options->device == NULL ? cr_cpu_device() : options->device;
   CR_TRY(crema_context_create(device, net->seed, &net->context));
   net->owns_context = true;
+  cr_context_set_math(net->context, options->math);
   return CREMA_OK;
 }
 

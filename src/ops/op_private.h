@@ -16,7 +16,8 @@ typedef struct cr_plan_key {
   const cr_op_desc *desc; /* with the element types of the tensors */
   const cr_format *hint;  /* the formats in which arguments are held */
   crema_device *device;
-  int threads; /* the most that may be used; 0: no limit */
+  int threads;    /* the most that may be used; 0: no limit */
+  bool fast_math; /* the context's */
 } cr_plan_key;
 
 /* A kernel that was chosen for an op, with its plan. Immutable once made, and counted: ops and
@@ -27,6 +28,7 @@ typedef struct cr_op_plan {
   cr_format *hint;
   crema_device *device;
   int threads;
+  bool fast_math;
   const cr_kernel *kernel;
   const cr_backend *backend; /* the kernel's */
   bool fallback;             /* planned for the CPU on behalf of another device */

@@ -221,7 +221,7 @@ static crema_status choose(const asked *op, cr_op_plan *p) {
 
 bool cr_op_plan_fits(const cr_op_plan *plan, const cr_plan_key *key) {
   if (plan->device != key->device || plan->threads != key->threads ||
-      !cr_op_desc_same(plan->asked, key->desc)) {
+      plan->fast_math != key->fast_math || !cr_op_desc_same(plan->asked, key->desc)) {
     return false;
   }
   for (int i = 0; plan->kernel->follows_hints && i < key->desc->args; ++i) {
@@ -254,6 +254,7 @@ static crema_status create(const cr_plan_key *key, cr_op_plan **out) {
   atomic_init(&p->references, 1);
   p->device = key->device;
   p->threads = key->threads;
+  p->fast_math = key->fast_math;
   CR_TRY_GOTO(cr_op_desc_copy(key->desc, &p->asked), fail);
   CR_TRY_GOTO(cr_op_desc_copy(key->desc, &p->desc), fail);
   p->hint = calloc(args, sizeof *p->hint);

@@ -42,6 +42,7 @@ static entry **bucket_of(cr_plan_cache *cache, const cr_plan_key *key) {
   }
   hash = (hash ^ (uintptr_t)key->device) * 1099511628211u;
   hash = (hash ^ (uint64_t)key->threads) * 1099511628211u;
+  hash = (hash ^ key->fast_math) * 1099511628211u;
   return &cache->bucket[(hash ^ hash >> 32) % BUCKETS];
 }
 

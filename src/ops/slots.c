@@ -69,7 +69,8 @@ static void read_key(cr_op *op, crema_context *context, cr_tensor *const *tensor
   *key = (cr_plan_key){.desc = op->desc,
                        .hint = op->hint,
                        .device = context->device,
-                       .threads = cr_scheduler_threads(context)};
+                       .threads = cr_scheduler_threads(context),
+                       .fast_math = context->fast_math};
 }
 
 /* Checks that a kept plan is ready before tensors are resolved: another kernel needs other formats.

@@ -5,6 +5,7 @@
 #include "core/log.h"
 #include "core/processors.h"
 #include "core/rng.h"
+#include "device/device.h"
 #include "device/registry.h"
 #include "solver/fields.h"
 #include "solver/solver.h"
@@ -184,12 +185,19 @@ int cr_solver_buckets(const crema_solver *solver) {
   return solver->net->param->reduce_buckets;
 }
 
+static crema_math choose_math(const crema_solver *solver) {
+  if (solver->options.math != CREMA_MATH_DEFAULT) return solver->options.math;
+  const bool fast = solver->param->math == CAFFE__SOLVER_PARAMETER__MATH__FAST;
+  return fast ? CREMA_MATH_FAST : CREMA_MATH_EXACT;
+}
+
 /* The context of the first replica draws the weights for all replicas. */
 static crema_status make_net(crema_solver *solver, int index) {
   cr_replica *replica = &solver->replica[index];
   crema_device *device = NULL;
   CR_TRY(choose_device(solver, index, &device));
   CR_TRY(crema_context_create(device, solver->seed, &replica->context));
+  cr_context_set_math(replica->context, choose_math(solver));
   CR_TRY(cr_solver_build_train_net(solver, index));
   if (replica->net->layers == 0) {
     return cr_fail(CREMA_E_ARGUMENT, "%s: the net to train has no layers", solver->path);

@@ -202,6 +202,10 @@ add_test(NAME cuda/version_on_fake COMMAND cuda_algorithms another_version)
 set_tests_properties(cuda/version_on_fake PROPERTIES ENVIRONMENT
   "${on_fake};FAKE_CUDNN_VERSION=8900")
 
+# What exact and fast math request of cuDNN and cuBLASLt.
+add_fake_test(math)
+target_include_directories(cuda_math SYSTEM PRIVATE ${cuda_includes})
+
 # How many kernels and library calls a training step starts.
 add_executable(cuda_launches ${CMAKE_CURRENT_LIST_DIR}/launches.c)
 add_cuda_test(cuda_launches)

@@ -73,6 +73,8 @@ typedef struct cr_backend {
   /* Whether the device multiplies values of the type (BF16, I8) faster than floats. (optional)
    * NULL: no. */
   bool (*is_fast)(crema_dtype type);
+  /* The back end computes faster with CREMA_MATH_FAST. */
+  bool has_fast_math;
 
   /* Memory: */
 
@@ -215,8 +217,9 @@ struct crema_context {
   cr_scratchpad *scratchpad; /* of cr_context_workspace; NULL: none was requested */
   cr_result *result;         /* of cr_context_result; likewise */
   cr_heap *heap;             /* NULL: tensors have their own memory */
-  uint64_t id; /* unique in the process, so that it stays valid after the context is destroyed */
-  int threads;          /* of the host that an op may use; 0: no limit of the context's own */
+  uint64_t id;    /* unique in the process, so that it stays valid after the context is destroyed */
+  int threads;    /* of the host that an op may use; 0: no limit of the context's own */
+  bool fast_math; /* CREMA_MATH_FAST, if the back end has it; read when an op is planned */
   cr_plan_cache *plans; /* where its ops look for plans and put them; NULL: each op has its own */
   cr_tensor_scratch
       *per_use;    /* for values that are converted per use (memory/tensor_source.h); NULL: none */

@@ -1,7 +1,7 @@
 /* Convolution by cuDNN 9, over one to three spatial axes (one axis is treated as two, with an
- * extent of 1). Execution plans come from cuDNN's heuristics, of deterministic engines only; full
- * f32 arithmetic. FP16 values are multiplied by tensor cores, which is exact, and accumulated in
- * f32. */
+ * extent of 1). Execution plans come from cuDNN's heuristics, of deterministic engines only and in
+ * full f32 arithmetic, unless the context computes with fast math. FP16 values are multiplied by
+ * tensor cores, which is exact, and accumulated in f32. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -91,7 +91,9 @@ static crema_status choose(const cudnn_conv_state *s, crema_context *context, cr
   int best = -1;
   if (found->count == 0) {
     return cr_fail(CREMA_E_UNSUPPORTED,
-                   "cuDNN: no exact and deterministic algorithm for this convolution");
+                   s->conv.fast ? "cuDNN: no algorithm for this convolution"
+                                : "cuDNN: no exact and deterministic algorithm for this "
+                                  "convolution");
   }
   for (int i = 0; i < found->count; ++i) {
     table[i] = (cr_algorithm){
@@ -142,10 +144,10 @@ static void log_choice(const cudnn_conv_state *s) {
     x_size += (size_t)snprintf(x + x_size, sizeof x - x_size, a == 0 ? "%d" : "x%d", (int)c->x[a]);
     w_size += (size_t)snprintf(w + w_size, sizeof w - w_size, a == 0 ? "%d" : "x%d", (int)c->w[a]);
   }
-  cr_log_debug("cuDNN, %s, %s by %s, %s: engine %" PRId64 ", %zu bytes; unaligned %" PRId64
-               ", %zu bytes",
-               pass[c->pass], x, w, crema_dtype_name(c->type), s->wide.engine, s->wide.bytes,
-               s->narrow.plan == NULL ? -1 : s->narrow.engine, s->narrow.bytes);
+  cr_log_debug(
+      "cuDNN, %s, %s by %s, %s%s: engine %" PRId64 ", %zu bytes; unaligned %" PRId64 ", %zu bytes",
+      pass[c->pass], x, w, crema_dtype_name(c->type), c->fast ? ", fast" : "", s->wide.engine,
+      s->wide.bytes, s->narrow.plan == NULL ? -1 : s->narrow.engine, s->narrow.bytes);
 }
 
 /* Without a plan for unaligned addresses the other plan nearly always suffices, for any reason. */
@@ -248,7 +250,7 @@ static crema_status conv_plan(cr_plan *plan) {
   if (arg[weights].type != arg[src].type || arg[dst].type != arg[src].type) {
     return cr_fail(CREMA_E_UNSUPPORTED, "cuDNN: image, weights and result have several types");
   }
-  cr_cudnn_conv conv = {.pass = pass, .type = arg[src].type};
+  cr_cudnn_conv conv = {.pass = pass, .type = arg[src].type, .fast = plan->context->fast_math};
   CR_TRY(describe(&conv, &plan->desc->u.conv, in, out));
   cudnn_conv_state *state = calloc(1, sizeof *state);
   if (state == NULL) return cr_fail_memory(sizeof *state, "the plan of a convolution");

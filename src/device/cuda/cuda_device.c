@@ -275,6 +275,7 @@ const cr_backend cr_gpu_backend = {
     .type = CREMA_DEVICE_CUDA,
     .name = "cuda",
     .host_memory = false,
+    .has_fast_math = true,
     .count = cuda_count,
     .open = cuda_open,
     .close = cuda_close,

@@ -193,14 +193,17 @@ static cudnnStatus_t read_notes(const cr_cudnn *dnn, cudnnBackendDescriptor_t en
 
 #define CR_NOTE(name) (UINT32_C(1) << CUDNN_NUMERICAL_NOTE_##name)
 
-/* Excluded are engines that add in a varying order or in less than f32, and engines on transformed
- * images, by Fourier's method or by Winograd's with large tiles. Their rounding grows with the
- * tile, beyond the error of the CPU's direct sums. Tensor cores multiply FP16 values exactly and
- * truncate floats to TF32. */
-static bool is_exact(uint32_t notes, crema_dtype type) {
-  uint32_t bad = CR_NOTE(NONDETERMINISTIC) | CR_NOTE(REDUCED_PRECISION_REDUCTION) | CR_NOTE(FFT) |
-                 CR_NOTE(WINOGRAD_TILE_6x6) | CR_NOTE(WINOGRAD_TILE_13x13);
-  if (type == CREMA_F32) bad |= CR_NOTE(TENSOR_CORE) | CR_NOTE(DOWN_CONVERT_INPUTS);
+/* Excluded are engines that add in less than f32, and engines on transformed images, by Fourier's
+ * method or by Winograd's with large tiles. Their rounding grows with the tile, beyond the error of
+ * the CPU's direct sums. Tensor cores multiply FP16 values exactly and truncate floats to TF32,
+ * which only fast math allows, as well as sums in a varying order. */
+static bool is_exact_enough(uint32_t notes, const cr_cudnn_conv *conv) {
+  uint32_t bad = CR_NOTE(REDUCED_PRECISION_REDUCTION) | CR_NOTE(FFT) | CR_NOTE(WINOGRAD_TILE_6x6) |
+                 CR_NOTE(WINOGRAD_TILE_13x13);
+  if (!conv->fast) bad |= CR_NOTE(NONDETERMINISTIC);
+  if (!conv->fast && conv->type == CREMA_F32) {
+    bad |= CR_NOTE(TENSOR_CORE) | CR_NOTE(DOWN_CONVERT_INPUTS);
+  }
   /* Winograd's method, with tiles of a size that is not said. */
   if ((notes & CR_NOTE(WINOGRAD_TILE_4x4)) == 0) bad |= CR_NOTE(WINOGRAD);
   return (notes & bad) == 0;
@@ -233,7 +236,7 @@ static cudnnStatus_t judge(const graph *g, cudnnBackendDescriptor_t config, bool
   destroy(dnn, &m.desc);
   /* Planning takes milliseconds; a compiler would take seconds. */
   const uint32_t compiles = UINT32_C(1) << CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION;
-  *usable = status == CUDNN_STATUS_SUCCESS && is_exact(numerical, g->conv->type) &&
+  *usable = status == CUDNN_STATUS_SUCCESS && is_exact_enough(numerical, g->conv) &&
             (behavior & compiles) == 0;
   return status;
 }

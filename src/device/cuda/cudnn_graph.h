@@ -18,6 +18,7 @@ typedef enum cr_cudnn_pass {
 typedef struct cr_cudnn_conv {
   cr_cudnn_pass pass;
   crema_dtype type; /* F32, F16 or BF16 */
+  bool fast;        /* see crema_math: TF32 and a varying order of sums are allowed */
   int axes;         /* of x, w and y: 4 or 5 */
   int64_t x[CR_CUDNN_AXES], w[CR_CUDNN_AXES], y[CR_CUDNN_AXES];
   int64_t pad[CR_CUDNN_SPATIAL], stride[CR_CUDNN_SPATIAL], dilation[CR_CUDNN_SPATIAL];
@@ -45,8 +46,9 @@ typedef struct cr_cudnn_plans {
   int count;
 } cr_cudnn_plans;
 
-/* Plans of engines that are deterministic and exact and need no compiler, with the context's device
- * current. There may be none. Errors: as cr_cudnn_check; *out is empty then. */
+/* Plans of engines that need no compiler and, unless conv->fast, are deterministic and exact. The
+ * context's device must be current. There may be none. Errors: as cr_cudnn_check; *out is empty
+ * then. */
 crema_status cr_cudnn_find_plans(const cr_cudnn *dnn, cudnnHandle_t handle,
                                  const cr_cudnn_conv *conv, const cr_cudnn_wish *wish,
                                  cr_cudnn_plans *out) CREMA_MUST_USE;

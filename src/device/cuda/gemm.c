@@ -4,7 +4,7 @@
  * The product c = op(a) op(b) is therefore computed as c^T = op(b)^T op(a)^T, with swapped
  * operands: the first is b, the second a. Full f32 arithmetic (no TF32), as on the CPU. For FP16
  * this holds for products and sums. Reductions with a varying order are excluded, so that equal
- * inputs give equal bits. */
+ * inputs give equal bits. A context with fast math allows TF32 and such reductions. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -21,6 +21,7 @@ enum { WIDE_ALIGNMENT = 16 };
 struct cr_gemm_plan {
   const cr_cublaslt *blas;
   cr_gemm_shape shape;
+  bool fast; /* see crema_math */
   /* Held from the moment when the bias' address is put into the descriptor until the work is
    * queued. */
   pthread_mutex_t lock;
@@ -64,8 +65,9 @@ static crema_status make_descriptors(cr_gemm_plan *plan) {
   const cr_gemm_shape *s = &plan->shape;
   const cublasOperation_t first = s->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
   const cublasOperation_t second = s->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-  CR_TRY(check(blas->cublasLtMatmulDescCreate(&plan->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F),
-               "product"));
+  const cublasComputeType_t arithmetic =
+      plan->fast && s->type == CREMA_F32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  CR_TRY(check(blas->cublasLtMatmulDescCreate(&plan->desc, arithmetic, CUDA_R_32F), "product"));
   CR_TRY(set_attribute(plan, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first));
   CR_TRY(set_attribute(plan, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second));
   if (s->bias) {
@@ -80,9 +82,13 @@ static crema_status make_descriptors(cr_gemm_plan *plan) {
   return make_layout(plan, s->m, s->n, &plan->result);
 }
 
-static crema_status set_preferences(const cr_cublaslt *blas, cublasLtMatmulPreference_t preference,
+/* In place, the parts of a sum are added by atomic operations. */
+static crema_status set_preferences(const cr_gemm_plan *plan, cublasLtMatmulPreference_t preference,
                                     uint32_t alignment) {
-  const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  const cr_cublaslt *blas = plan->blas;
+  const uint32_t reductions = plan->fast ? (uint32_t)CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE |
+                                               CUBLASLT_REDUCTION_SCHEME_INPLACE
+                                         : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   const uint64_t workspace = workspace_limit;
   static const cublasLtMatmulPreferenceAttributes_t ends[] = {
       CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
@@ -111,7 +117,7 @@ static crema_status choose(const cr_gemm_plan *plan, cublasLtHandle_t handle, ui
   int found = 0;
   crema_status status;
   CR_TRY(check(blas->cublasLtMatmulPreferenceCreate(&preference), "preference"));
-  CR_TRY_GOTO(set_preferences(blas, preference, alignment), done);
+  CR_TRY_GOTO(set_preferences(plan, preference, alignment), done);
   if (plan->shape.bias) {
     /* Nothing is read while an algorithm is chosen, but an absent bias may be refused, and its
      * alignment counts. */
@@ -164,6 +170,7 @@ crema_status cr_gemm_plan_create(crema_context *context, const cr_gemm_shape *sh
   pthread_mutex_init(&plan->lock, NULL);
   plan->blas = blas;
   plan->shape = *shape;
+  plan->fast = context->fast_math;
   CR_TRY_GOTO(make_descriptors(plan), fail);
   CR_TRY_GOTO(choose_both(plan, context), fail);
   *workspace = plan->wide_bytes > plan->narrow_bytes ? plan->wide_bytes : plan->narrow_bytes;

@@ -79,8 +79,9 @@ typedef struct cr_gemm_shape {
 /* (driver) A plan and its calls. */
 typedef struct cr_gemm_plan cr_gemm_plan;
 
-/* Errors: CREMA_E_UNSUPPORTED when the library is not there or does not take the shape;
- * CREMA_E_NO_MEMORY. *workspace receives the bytes of scratchpad of a run. */
+/* Computes with the context's math. Errors: CREMA_E_UNSUPPORTED when the library is not there or
+ * does not take the shape; CREMA_E_NO_MEMORY. *workspace receives the bytes of scratchpad of a run.
+ */
 crema_status cr_gemm_plan_create(crema_context *context, const cr_gemm_shape *shape,
                                  cr_gemm_plan **out, size_t *workspace) CREMA_MUST_USE;
 

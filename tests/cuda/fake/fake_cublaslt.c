@@ -17,6 +17,7 @@ typedef struct fake_layout {
 } fake_layout;
 
 typedef struct fake_desc {
+  cublasComputeType_t compute;
   cublasOperation_t op_a, op_b;
   cublasLtEpilogue_t epilogue;
   const void *bias;
@@ -30,10 +31,23 @@ typedef struct fake_preference {
 
 /* What the heuristics decide is kept in the algorithm's opaque data. */
 typedef struct fake_algorithm {
-  uint32_t alignment, magic;
+  uint32_t alignment, reductions, magic;
 } fake_algorithm;
 
 enum { MAGIC = 0x4372656d };
+
+/* For tests. The arithmetic of the last product, and the reductions that its algorithm may use. */
+int fake_last_compute(void);
+int fake_last_reductions(void);
+
+static struct { atomic_int compute, reductions; } last;
+
+int fake_last_compute(void) {
+  return last.compute;
+}
+int fake_last_reductions(void) {
+  return last.reductions;
+}
 
 /* Like the real one, it needs a context of the calling thread, and makes none. FAKE_CUBLASLT_STATUS
  * is for a library that the driver cannot serve. */
@@ -74,9 +88,13 @@ cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasComputeType_t compute,
                                         cudaDataType_t scale) {
-  if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if ((compute != CUBLAS_COMPUTE_32F && compute != CUBLAS_COMPUTE_32F_FAST_TF32) ||
+      scale != CUDA_R_32F) {
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
   fake_desc *desc = calloc(1, sizeof *desc);
   if (desc == NULL) return CUBLAS_STATUS_ALLOC_FAILED;
+  desc->compute = compute;
   desc->epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   *out = (cublasLtMatmulDesc_t)desc;
   return CUBLAS_STATUS_SUCCESS;
@@ -140,6 +158,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t o
 static bool shapes_fit(const fake_desc *d, const fake_layout *a, const fake_layout *b,
                        const fake_layout *c) {
   const bool ta = d->op_a == CUBLAS_OP_T, tb = d->op_b == CUBLAS_OP_T;
+  if (d->compute == CUBLAS_COMPUTE_32F_FAST_TF32 && c->type != CREMA_F32) return false;
   return a->type == c->type && b->type == c->type && (ta ? a->cols : a->rows) == c->rows &&
          (tb ? b->rows : b->cols) == c->cols &&
          (ta ? a->rows : a->cols) == (tb ? b->cols : b->rows);
@@ -163,7 +182,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
       (((const fake_layout *)d)->cols == 1 || ((const fake_layout *)d)->rows == 1)) {
     return CUBLAS_STATUS_NOT_SUPPORTED;
   }
-  fake_algorithm algorithm = {.alignment = p->alignment[0], .magic = MAGIC};
+  fake_algorithm algorithm = {
+      .alignment = p->alignment[0], .reductions = p->reductions, .magic = MAGIC};
   for (int i = 0; i < 4; ++i) {
     if (p->alignment[i] < algorithm.alignment) algorithm.alignment = p->alignment[i];
   }
@@ -173,6 +193,16 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   result->state = CUBLAS_STATUS_SUCCESS;
   *found = 1;
   return CUBLAS_STATUS_SUCCESS;
+}
+
+/* A factor as the arithmetic has it: TF32 has 10 bits of fraction. */
+static double factor(const fake_desc *d, float value) {
+  uint32_t bits;
+  if (d->compute != CUBLAS_COMPUTE_32F_FAST_TF32) return (double)value;
+  memcpy(&bits, &value, sizeof bits);
+  bits &= UINT32_C(0xffffe000);
+  memcpy(&value, &bits, sizeof value);
+  return (double)value;
 }
 
 static cr_hd_values values_of(const fake_layout *layout, const void *memory) {
@@ -201,6 +231,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   fake_load_code(&m->loaded);
+  last.compute = (int)m->compute;
+  last.reductions = (int)algorithm.reductions;
   if (fake_is_idle()) return CUBLAS_STATUS_SUCCESS;
   const bool ta = m->op_a == CUBLAS_OP_T, tb = m->op_b == CUBLAS_OP_T;
   const int64_t inner = ta ? la->rows : la->cols;
@@ -210,7 +242,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
       for (int64_t p = 0; p < inner; ++p) {
         const float left = cr_get(fa, ta ? i * la->ld + p : p * la->ld + i);
         const float right = cr_get(fb, tb ? p * lb->ld + j : j * lb->ld + p);
-        sum += (double)left * (double)right;
+        sum += factor(m, left) * factor(m, right);
       }
       sum *= (double)scale;
       if (old != 0) sum += (double)old * (double)cr_get(out, j * ld->ld + i);

@@ -15,6 +15,8 @@ int fake_last_algorithm(void);
 void fake_refuse(int create, int list);
 /* From now on: what comes of making a plan. */
 void fake_refuse_plans(int status);
+/* From now on: the engines whose bits are set do not work. */
+void fake_refuse_engines(uint64_t engines);
 
 void *fake_last_handle(void);
 void *fake_last_stream(void);
@@ -24,6 +26,7 @@ static struct {
   atomic_int last;               /* of whatever thread */
   _Atomic(cudnnHandle_t) handle; /* likewise */
   cudnnStatus_t create, list, plan;
+  uint64_t refused;
 } asked;
 
 void fake_refuse(int create, int list) {
@@ -34,6 +37,9 @@ void fake_refuse(int create, int list) {
 void fake_refuse_plans(int status) {
   asked.last = 0;
   asked.plan = (cudnnStatus_t)status;
+}
+void fake_refuse_engines(uint64_t engines) {
+  asked.refused = engines;
 }
 void fake_offer_faster(size_t bytes) {
   asked.faster_bytes = bytes;
@@ -66,8 +72,8 @@ cudnnStatus_t fake_list_status(const fake_conv *c) {
  * faster one is there when a test offers it. The other one comes behind all, in the fallback list.
  * Halves may be multiplied by the one on tensor cores, too, which comes before these. */
 enum {
-  CHANGING = 0, /* adds in any order */
   SMALL = 1,
+  CHANGING = 2, /* adds in any order */
   LARGE = 20,
   CUT = 21, /* floats to TF32, and sums of halves to halves */
   FASTER = 22,
@@ -128,6 +134,7 @@ int fake_behavior_notes(int64_t engine, cudnnBackendBehaviorNote_t *notes) {
 
 cudnnStatus_t fake_plan_status(int64_t engine, const fake_conv *c) {
   if (asked.plan != CUDNN_STATUS_SUCCESS) return asked.plan;
+  if ((asked.refused >> engine & 1) != 0) return CUDNN_STATUS_NOT_SUPPORTED;
   switch (engine) {
     case UNSUPPORTED: return CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH;
     case REFUSED: return CUDNN_STATUS_BAD_PARAM;
