@@ -29,8 +29,9 @@ enum { MOST_RUNS = 10000, MOST_SESSIONS = 256 };
 #define ROW "CREMA_BENCHMARK_ROW"
 
 typedef struct benchmark {
-  const char *net, *weights, *threads, *batch, *precision, *table, *gpu;
-  crema_device *device;   /* NULL: the CPU */
+  const char *net, *weights, *threads, *batch, *precision, *table, *gpu, *math;
+  crema_device *device; /* NULL: the CPU */
+  crema_math chosen_math;
   crema_precision chosen; /* of the compiled model */
   double seconds;
   bool allow_missing;
@@ -108,6 +109,7 @@ static crema_status open_plain(const benchmark *b, cli_net *out) {
   crema_net_options_init(&options);
   options.seed = 1;
   options.device = b->device;
+  options.math = b->chosen_math;
   CR_TRY(crema_net_load(b->net, &options, &out->net));
   if (b->weights == NULL) return CREMA_OK;
   const crema_weights_options weights = {.allow_missing = b->allow_missing};
@@ -179,6 +181,7 @@ static crema_status open_workers(const benchmark *b, const row *r, worker *all) 
   options.seed = 1;
   session.threads = r->threads;
   session.device = b->device;
+  session.math = b->chosen_math;
   if (!r->compiled) return open_plain(b, &all[0].net);
   CR_TRY(crema_model_load(b->net, b->weights, &options, &all[0].net.model));
   for (int i = 0; i < r->sessions; ++i) {
@@ -375,7 +378,8 @@ static const char help_text[] =
     "  crema benchmark -threads 1,2 -batch 1,16 models/squeezenet_v1.1/deploy.prototxt\n";
 
 int crema_cmd_benchmark(int argc, char **argv) {
-  benchmark b = {.threads = "1,2", .batch = "1,16", .seconds = 1, .precision = "f32"};
+  benchmark b = {
+      .threads = "1,2", .batch = "1,16", .seconds = 1, .precision = "f32", .math = "exact"};
   const cli_flag flags[] = {
       {"model", CLI_FILE, &b.net, "the net (text)"},
       {"weights", CLI_FILE, &b.weights, "the net's .caffemodel"},
@@ -386,6 +390,7 @@ int crema_cmd_benchmark(int argc, char **argv) {
        "of the compiled model: f32, bf16 or int8, which needs a -table"},
       {"table", CLI_FILE, &b.table, CLI_TABLE_HELP},
       {"gpu", CLI_DEVICE, &b.gpu, CLI_GPU_HELP},
+      {"math", CLI_WORD, &b.math, CLI_MATH_HELP},
       {"allow_missing", CLI_BOOL, &b.allow_missing, CLI_ALLOW_MISSING_HELP},
   };
   const cli_spec spec = {.command = "benchmark",
@@ -404,7 +409,8 @@ int crema_cmd_benchmark(int argc, char **argv) {
     /* The first process has logged the device. */
     bool (*open)(const char *, crema_device **) =
         row_text != NULL ? cli_open_first_device : cli_choose_first_device;
-    if (!cli_choose_precision(b.precision, &b.chosen) || !open(b.gpu, &b.device)) {
+    if (!cli_choose_precision(b.precision, &b.chosen) || !cli_choose_math(b.math, &b.chosen_math) ||
+        !open(b.gpu, &b.device)) {
       exit_code = 1;
     } else {
       exit_code = row_text != NULL ? measure_here(&b, row_text) : measure_all(&b, given);

@@ -16,7 +16,7 @@
 #include "net_flags.h"
 
 typedef struct classify_options {
-  const char *model, *weights, *labels, *precision, *table, *gpu;
+  const char *model, *weights, *labels, *precision, *table, *gpu, *math;
   int64_t top;
   cli_image_flags image;
   bool compiled, allow_missing;
@@ -26,6 +26,7 @@ typedef struct classifier {
   classify_options options;
   crema_precision precision;
   crema_device *device; /* NULL: the CPU */
+  crema_math math;
   cli_net opened;
   crema_net *net; /* of `opened` */
   crema_preprocessing *images;
@@ -91,12 +92,13 @@ static crema_status open_net(classifier *c) {
     options.allow_missing = o->allow_missing;
     options.precision = c->precision;
     options.table = o->table;
-    return cli_net_compile(o->model, o->weights, &options, c->device, &c->opened);
+    return cli_net_compile(o->model, o->weights, &options, c->device, c->math, &c->opened);
   }
   const crema_weights_options weights = {.allow_missing = o->allow_missing};
   crema_net_options plain;
   crema_net_options_init(&plain);
   plain.device = c->device;
+  plain.math = c->math;
   CR_TRY(crema_net_load(o->model, &plain, &c->opened.net));
   return crema_net_load_weights_with(c->opened.net, o->weights, &weights);
 }
@@ -220,15 +222,16 @@ static const char help_text[] =
     "    -mean_value 104,117,123 -resize 256 *.jpg\n";
 
 int crema_cmd_classify(int argc, char **argv) {
-  classifier c = {.options = {.top = 5, .precision = "f32"}};
+  classifier c = {.options = {.top = 5, .precision = "f32", .math = "exact"}};
   classify_options *o = &c.options;
-  enum { OWN = 9 };
+  enum { OWN = 10 };
   cli_flag flags[OWN + CLI_IMAGE_FLAGS] = {
       {"model", CLI_FILE, &o->model, "the network (deploy form)"},
       {"weights", CLI_FILE, &o->weights, "its .caffemodel"},
       {"labels", CLI_FILE, &o->labels, "names of the classes, one per line"},
       {"top", CLI_INT, &o->top, "how many classes to print"},
       {"gpu", CLI_DEVICE, &o->gpu, CLI_GPU_HELP},
+      {"math", CLI_WORD, &o->math, CLI_MATH_HELP},
       {"compiled", CLI_BOOL, &o->compiled, CLI_COMPILED_HELP},
       {"precision", CLI_WORD, &o->precision, CLI_PRECISION_HELP},
       {"table", CLI_FILE, &o->table, CLI_TABLE_HELP},
@@ -245,7 +248,7 @@ int crema_cmd_classify(int argc, char **argv) {
   int exit_code;
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
   if (!check_flags(o, argv[1]) || !cli_choose_precision(o->precision, &c.precision) ||
-      !cli_choose_first_device(o->gpu, &c.device)) {
+      !cli_choose_math(o->math, &c.math) || !cli_choose_first_device(o->gpu, &c.device)) {
     return 1;
   }
   if (c.precision != CREMA_PRECISION_F32) o->compiled = true;

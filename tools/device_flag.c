@@ -109,6 +109,15 @@ bool cli_choose_devices(const char *gpu, crema_device *out[CLI_MOST_DEVICES], si
   return true;
 }
 
+bool cli_choose_math(const char *text, crema_math *out) {
+  static const char *const words[] = {"exact", "fast"};
+  *out = CREMA_MATH_DEFAULT;
+  if (text == NULL || text[0] == '\0') return true;
+  const int found = cli_find_word("-math", text, words, 2);
+  if (found >= 0) *out = found == 0 ? CREMA_MATH_EXACT : CREMA_MATH_FAST;
+  return found >= 0;
+}
+
 bool cli_choose_phase(const char *text, crema_phase *phase) {
   static const char *const words[] = {"TRAIN", "TEST"};
   if (text == NULL || text[0] == '\0') return true;

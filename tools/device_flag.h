@@ -1,4 +1,4 @@
-/* The -gpu and -phase flags, which several commands share. */
+/* The -gpu, -math and -phase flags, which several commands share. */
 #ifndef CREMA_TOOLS_DEVICE_FLAG_H
 #define CREMA_TOOLS_DEVICE_FLAG_H
 
@@ -30,6 +30,13 @@ bool cli_choose_devices(const char *gpu, crema_device *out[CLI_MOST_DEVICES], si
 bool cli_choose_first_device(const char *gpu, crema_device **out);
 /* The same without a line in the log. */
 bool cli_open_first_device(const char *gpu, crema_device **out);
+
+/* "exact" or "fast"; NULL or "" is CREMA_MATH_DEFAULT. False, with the error printed, for anything
+ * else. */
+bool cli_choose_math(const char *text, crema_math *out);
+
+/* The help of -math of a command that runs a net. */
+#define CLI_MATH_HELP "exact, or fast: CUDA devices may use TF32 and add in any order (docs/gpu.md)"
 
 /* "TRAIN" or "TEST"; NULL or "" leaves *phase as it is. False, with the error printed, for
  * anything else. */

@@ -36,13 +36,14 @@ typedef struct extractor {
   bool hdf5;
   const char *backend;
   crema_device *device; /* NULL: the CPU */
+  crema_math math;
   int count;
   feature feature[MAX_FEATURES];
   char *names, *paths; /* split in place */
 } extractor;
 
 typedef struct extract_flags {
-  const char *weights, *model, *gpu, *images;
+  const char *weights, *model, *gpu, *math, *images;
   crema_weights_options options;
   bool compiled;
   cli_image_flags image;
@@ -177,6 +178,7 @@ static crema_status open_net(extractor *x, const extract_flags *flags) {
     crema_net_options plain;
     crema_net_options_init(&plain);
     plain.device = x->device;
+    plain.math = x->math;
     CR_TRY(crema_net_load(flags->model, &plain, &x->opened.net));
     return crema_net_load_weights_with(x->opened.net, flags->weights, &flags->options);
   }
@@ -185,7 +187,7 @@ static crema_status open_net(extractor *x, const extract_flags *flags) {
   model.keep = keep;
   model.keep_count = (size_t)x->count;
   model.allow_missing = flags->options.allow_missing;
-  return cli_net_compile(flags->model, flags->weights, &model, x->device, &x->opened);
+  return cli_net_compile(flags->model, flags->weights, &model, x->device, x->math, &x->opened);
 }
 
 static crema_status extract(extractor *x, extract_flags *flags, char **argv, int64_t batches) {
@@ -233,13 +235,14 @@ static const char help_text[] =
     "  crema extract_features -images list.txt net.caffemodel deploy.prototxt fc7 out 9 lmdb\n";
 
 int crema_cmd_extract_features(int argc, char **argv) {
-  extract_flags flags = {.gpu = ""};
-  enum { OWN = 6 };
+  extract_flags flags = {.gpu = "", .math = "exact"};
+  enum { OWN = 7 };
   cli_flag list[OWN + CLI_IMAGE_FLAGS] = {
       {"weights", CLI_FILE, &flags.weights, "the net's .caffemodel"},
       {"model", CLI_FILE, &flags.model, "the net (text)"},
       {"images", CLI_FILE, &flags.images, "a file that lists image files, for a deploy net"},
       {"gpu", CLI_DEVICE, &flags.gpu, CLI_GPU_HELP},
+      {"math", CLI_WORD, &flags.math, CLI_MATH_HELP},
       {"compiled", CLI_BOOL, &flags.compiled, CLI_COMPILED_HELP},
       {"allow_missing", CLI_BOOL, &flags.options.allow_missing, CLI_ALLOW_MISSING_HELP},
   };
@@ -263,12 +266,15 @@ int crema_cmd_extract_features(int argc, char **argv) {
   if (!cli_image_flags_check(&flags.image)) return 1;
   if (!db_writer_check_kind("KIND", argv[4], true)) return 1;
   crema_device *device = NULL;
+  crema_math math;
+  if (!cli_choose_math(flags.math, &math)) return 1;
   if (!read_last_words(argc, argv, &flags.gpu) || !cli_choose_first_device(flags.gpu, &device)) {
     return 1;
   }
   extractor *x = calloc(1, sizeof *x);
   if (x == NULL) return cli_error("out of memory");
   x->device = device;
+  x->math = math;
   x->backend = argv[4];
   x->hdf5 = strcasecmp(argv[4], "hdf5") == 0 || strcasecmp(argv[4], "h5") == 0;
   crema_status status = extract(x, &flags, argv, batches);

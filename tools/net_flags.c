@@ -12,6 +12,7 @@ void cli_net_flags_list(cli_net_flags *flags, const char *iterations_help, const
   *flags = (cli_net_flags){.model = "",
                            .weights = "",
                            .gpu = "",
+                           .math = "exact",
                            .phase = "",
                            .stage = "",
                            .plugin = "",
@@ -22,6 +23,7 @@ void cli_net_flags_list(cli_net_flags *flags, const char *iterations_help, const
       {"weights", CLI_FILES, &flags->weights, "its weights; several files are separated by commas"},
       {"iterations", CLI_INT, &flags->iterations, iterations_help},
       {"gpu", CLI_DEVICE, &flags->gpu, CLI_GPU_HELP},
+      {"math", CLI_WORD, &flags->math, CLI_MATH_HELP},
       {"phase", CLI_WORD, &flags->phase, phase_help},
       {"level", CLI_INT, &flags->level, "level of the net's state"},
       {"stage", CLI_NAMES, &flags->stage, "stages of the net's state, separated by commas"},
@@ -50,10 +52,11 @@ cli_flag *cli_iterations_flag(cli_flag *list) {
 
 crema_status cli_net_compile(const char *model, const char *weights,
                              const crema_model_options *options, crema_device *device,
-                             cli_net *out) {
+                             crema_math math, cli_net *out) {
   crema_session_options session;
   crema_session_options_init(&session);
   session.device = device;
+  session.math = math;
   crema_status status = crema_model_load(model, weights, options, &out->model);
   if (status == CREMA_OK) status = crema_session_create(out->model, &session, &out->session);
   if (status == CREMA_OK) out->net = cr_session_net(out->session);
@@ -98,7 +101,7 @@ static crema_status load_compiled(const cli_net_flags *flags, const crema_net_op
   options.warn_unknown_fields = net->warn_unknown_fields;
   options.allow_missing = flags->allow_missing;
   return cli_net_compile(flags->model, flags->weights[0] == '\0' ? NULL : flags->weights, &options,
-                         net->device, out);
+                         net->device, net->math, out);
 }
 
 /* The error is printed. */
@@ -125,6 +128,7 @@ bool cli_net_flags_load(cli_net_flags *flags, crema_phase phase, cli_net *out) {
   if (!check_flags(flags, phase)) return false;
   crema_net_options_init(&options);
   options.phase = phase;
+  if (!cli_choose_math(flags->math, &options.math)) return false;
   if (!cli_choose_first_device(flags->gpu, &options.device)) return false;
   bool good = cr_list_split(flags->stage, &stages) == CREMA_OK;
   if (!good) cli_fail();

@@ -9,7 +9,7 @@
 #include "crema/net.h"
 
 typedef struct cli_net_flags {
-  const char *model, *weights, *gpu, *phase, *stage, *plugin;
+  const char *model, *weights, *gpu, *math, *phase, *stage, *plugin;
   int64_t iterations, level;
   bool skip_corrupt, warn_unknown_fields;
   bool compiled;
@@ -20,7 +20,7 @@ typedef struct cli_net_flags {
   bool allow_missing, plan_memory;
 } cli_net_flags;
 
-enum { CLI_NET_FLAGS = 13 };
+enum { CLI_NET_FLAGS = 14 };
 
 /* A net, or a compiled model with one session and that one's net. Zero-initialise. */
 typedef struct cli_net {
@@ -33,7 +33,7 @@ typedef struct cli_net {
  */
 crema_status cli_net_compile(const char *model, const char *weights,
                              const crema_model_options *options, crema_device *device,
-                             cli_net *out);
+                             crema_math math, cli_net *out);
 void cli_net_close(cli_net *net);
 
 /* The value of -precision; false, with the error printed, for another word. */

@@ -18,7 +18,7 @@
 #include "net_view.h"
 
 typedef struct run_flags {
-  const char *input, *fill, *weights, *phase, *gpu, *plugin, *folder;
+  const char *input, *fill, *weights, *phase, *gpu, *math, *plugin, *folder;
   int64_t labels, seed, iterations, values;
   double tolerance;
   bool check, warn_unknown_fields;
@@ -208,6 +208,7 @@ static crema_status check(const cli_layer_net *what, const crema_net_options *op
   crema_net_options plain = *options;
   same.oracle = true;
   plain.device = NULL;
+  plain.math = CREMA_MATH_EXACT;
   CR_TRY(cli_layer_net_create(&same, &plain, &oracle));
   const cli_grad_options how = {
       .values = flags->values, .tolerance = flags->tolerance, .seed = (uint32_t)flags->seed};
@@ -278,6 +279,7 @@ int crema_cmd_run_layer(int argc, char **argv) {
                      .weights = "",
                      .phase = "",
                      .gpu = "",
+                     .math = "exact",
                      .plugin = "",
                      .folder = "",
                      .seed = 1,
@@ -297,6 +299,7 @@ int crema_cmd_run_layer(int argc, char **argv) {
       {"iterations", CLI_INT, &flags.iterations, "passes to time"},
       {"phase", CLI_WORD, &flags.phase, "TRAIN, the default, or TEST"},
       {"gpu", CLI_DEVICE, &flags.gpu, CLI_GPU_HELP},
+      {"math", CLI_WORD, &flags.math, CLI_MATH_HELP},
       {"seed", CLI_INT, &flags.seed, "of the random values and of the layer"},
       {"dump_blobs", CLI_DIR, &flags.folder, CLI_DUMP_HELP},
       {"plugin", CLI_FILES, &flags.plugin, CLI_PLUGIN_HELP},
@@ -318,6 +321,7 @@ int crema_cmd_run_layer(int argc, char **argv) {
   options.seed = flags.seed;
   options.force_backward = true;
   if (!check_flags(&flags) || !cli_choose_phase(flags.phase, &options.phase) ||
+      !cli_choose_math(flags.math, &options.math) ||
       !cli_choose_first_device(flags.gpu, &options.device)) {
     return 1;
   }

@@ -17,7 +17,7 @@
 #include "train_report.h"
 
 typedef struct train_flags {
-  const char *solver, *weights, *snapshot, *gpu, *phase, *stage, *plugin;
+  const char *solver, *weights, *snapshot, *gpu, *math, *phase, *stage, *plugin;
   const char *sigint_effect, *sighup_effect, *on_nan;
   cli_exchange_flags exchange;
   int64_t iterations, level;
@@ -232,6 +232,7 @@ int crema_cmd_train(int argc, char **argv) {
                        .weights = "",
                        .snapshot = "",
                        .gpu = "",
+                       .math = "",
                        .phase = "",
                        .stage = "",
                        .sigint_effect = "stop",
@@ -253,6 +254,7 @@ int crema_cmd_train(int argc, char **argv) {
        "stop after so many iterations of this run; 0: at max_iter"},
       {"gpu", CLI_NUMBERS, &flags.gpu,
        "train on these GPUs, or on all; default: as the solver file says"},
+      {"math", CLI_WORD, &flags.math, CLI_MATH_HELP "; default: as the solver file says"},
       {"plugin", CLI_FILES, &flags.plugin, CLI_PLUGIN_HELP},
       {"warn_unknown_fields", CLI_BOOL, &flags.warn_unknown_fields, CLI_UNKNOWN_FIELDS_HELP},
       {"", CLI_GROUP, NULL, "Net and data"},
@@ -300,6 +302,7 @@ int crema_cmd_train(int argc, char **argv) {
   if (!cli_load_plugins(flags.plugin) || !cli_signals_start()) return 1;
   crema_device *device[CLI_MOST_DEVICES] = {NULL};
   if (!cli_read_exchange(&flags.exchange, &options)) return 1;
+  if (!cli_choose_math(flags.math, &options.math)) return 1;
   if (!cli_choose_devices(flags.gpu, device, &options.device_count)) return 1;
   options.devices = device;
   options.with_processes = true;

@@ -46,6 +46,26 @@ for flag in sim:0 sim:17 sim:devices=99; do
   expect_usage "$flag" "-gpu $flag"
 done
 
+# -math: only CUDA devices compute faster.
+run train -solver tiny.prototxt -math fast
+expect_ok "train -math fast"
+expect_line "train -math fast" 'math fast has no effect on cpu:0'
+cmp -s tiny_iter_3.caffemodel cpu.caffemodel || fail "-math fast changes the weights on the CPU"
+sed '$a math: FAST' tiny.prototxt >fast.prototxt
+run train -solver fast.prototxt
+expect_ok "math: FAST"
+expect_line "math: FAST" 'math fast has no effect on cpu:0'
+run train -solver fast.prototxt -math exact
+expect_ok "math: FAST, -math exact"
+if grep -q 'math fast' log; then fail "math: FAST, -math exact: the field is followed"; fi
+for command in test time; do
+  run $command -model net.prototxt "${weights[@]}" -iterations 1 -math fast -gpu sim:1
+  expect_ok "$command -math fast"
+  expect_line "$command -math fast" 'math fast has no effect on sim:0'
+  run $command -model net.prototxt "${weights[@]}" -iterations 1 -math fats
+  expect_usage "$command -math fats" '-math: expected exact or fast, found "fats"; did you mean fast'
+done
+
 # Simulated devices by the flag and by the environment.
 run device_query -gpu sim:4
 expect_ok "device_query -gpu sim:4"
