@@ -1,4 +1,4 @@
-"""Process-wide settings for nets created afterwards: device, random seed, log, and training processes."""
+"""Process-wide settings for nets created afterwards: device, arithmetic, random seed, log, and training processes."""
 import atexit
 import os
 import sys
@@ -10,11 +10,13 @@ TRAIN = 0
 TEST = 1
 
 _CPU, _CUDA, _SIM = 0, 1, 2
+_MATH = {None: 0, "exact": 1, "fast": 2}
 
 
 class _State:
     gpu = False
     devices = None  # None: the program has selected none
+    math = None
     seed = None
     nets = 0
     solver_count = 1
@@ -54,6 +56,20 @@ def set_devices(devices):
     if not chosen:
         raise ValueError("set_devices() needs at least one device")
     _State.devices = chosen
+
+
+def set_math(math):
+    """Selects how CUDA devices compute for nets and solvers that are created afterwards. ``'exact'`` is float32
+    arithmetic with the same bits in each run. ``'fast'`` allows TF32 and sums in any order. None, the default,
+    is the field math of a solver file, and ``'exact'`` for nets. Other devices always compute exactly."""
+    if math not in _MATH:
+        raise ValueError("set_math: expected 'exact', 'fast' or None, found %r" % (math,))
+    _State.math = math
+
+
+def math_kind():
+    """The number of the selected arithmetic."""
+    return _MATH[_State.math]
 
 
 def set_random_seed(seed):

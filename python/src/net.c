@@ -123,16 +123,16 @@ static crema_status build(net_object *self, const char *path, const char *text, 
   return status;
 }
 
-/* build(path, text or None, phase, level, stages, seed, device type, device index) */
+/* build(path, text or None, phase, level, stages, seed, device type, device index, math) */
 static PyObject *net_build(PyObject *object, PyObject *args) {
   net_object *self = (net_object *)object;
   PyObject *path = NULL, *stages = NULL, *kept = NULL;
   const char *text = NULL;
   Py_ssize_t size = 0;
-  int phase, level, kind, index;
+  int phase, level, kind, index, math;
   long long seed;
-  if (!PyArg_ParseTuple(args, "Oz#iiOLii", &path, &text, &size, &phase, &level, &stages, &seed,
-                        &kind, &index)) {
+  if (!PyArg_ParseTuple(args, "Oz#iiOLiii", &path, &text, &size, &phase, &level, &stages, &seed,
+                        &kind, &index, &math)) {
     return NULL;
   }
   if (self->net != NULL) {
@@ -145,6 +145,7 @@ static PyObject *net_build(PyObject *object, PyObject *args) {
   options.phase = phase == CREMA_TRAIN ? CREMA_TRAIN : CREMA_TEST;
   options.level = level;
   options.seed = seed;
+  options.math = (crema_math)math;
   const char *file = NULL;
   PyObject *name = py_path(path, &file);
   if (name == NULL) return NULL;

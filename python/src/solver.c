@@ -99,13 +99,13 @@ static PyObject *solver_build(PyObject *object, PyObject *args) {
   solver_object *self = (solver_object *)object;
   PyObject *path = NULL, *seed = NULL, *indices = NULL;
   const char *type = NULL, *file = NULL;
-  int kind = -1;
+  int kind = -1, math = 0;
   enum { MOST_DEVICES = 64 };
   crema_device *devices[MOST_DEVICES];
   crema_solver_options options;
   crema_solver_options_init(&options);
-  if (!PyArg_ParseTuple(args, "OzOiOii", &path, &type, &seed, &kind, &indices,
-                        &options.process_rank, &options.process_count)) {
+  if (!PyArg_ParseTuple(args, "OzOiOiii", &path, &type, &seed, &kind, &indices,
+                        &options.process_rank, &options.process_count, &math)) {
     return NULL;
   }
   if (self->solver != NULL) {
@@ -114,6 +114,7 @@ static PyObject *solver_build(PyObject *object, PyObject *args) {
   }
   if (py_guard_may_run() != 0) return NULL;
   options.type = type;
+  options.math = (crema_math)math;
   options.has_seed = seed != Py_None;
   if (options.has_seed) options.seed = PyLong_AsUnsignedLongLongMask(seed);
   options.poll = poll;

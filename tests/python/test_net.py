@@ -264,6 +264,10 @@ class SmallNet(case.FolderCase):
             with self.assertRaisesRegex(ValueError, "^%s: expected a whole number, found 'x'$" % name):
                 call("x")
 
+    def test_unknown_math(self):
+        with self.assertRaisesRegex(ValueError, "^set_math: expected 'exact', 'fast' or None, found 'fats'$"):
+            caffe.set_math("fats")
+
     def test_scalars_are_shown(self):
         net = caffe.Net.from_text("layer { name: 'd' type: 'DummyData' top: 'x' dummy_data_param { "
                                   "shape { dim: 2 } } }"

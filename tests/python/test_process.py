@@ -30,6 +30,16 @@ class Processes(unittest.TestCase):
         code, out, error = self.run_program(WITH_LAYER + "net.forward(); print('done')")
         self.assertEqual((code, out), (0, "done\n"), error)
 
+    def test_math(self):
+        code, _, error = self.run_program("""
+import caffe
+for math in ("fast", "exact", None):
+    caffe.set_math(math)
+    caffe.Net.from_text("layer { name: 'd' type: 'DummyData' top: 'x' dummy_data_param { shape { dim: 2 } } }")
+""", GLOG_minloglevel="0")
+        self.assertEqual(code, 0, error)
+        self.assertEqual(error.count("math fast has no effect on cpu:0"), 1, error)
+
     def test_end_while_another_thread_runs(self):
         code, out, error = self.run_program(WITH_LAYER + """
 def run():
