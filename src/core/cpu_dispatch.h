@@ -6,8 +6,9 @@
 
 /* The function is compiled for AVX-512, for AVX2 and for any processor; the loader picks one.
  * GCC makes a parallel region inside it its own function, without these instructions: give
- * the function a range instead and call it from the threads. Sanitizers are not ready when the
- * loader asks, so they get one version.
+ * the function a range instead and call it from the threads. Write `static` behind it: Clang gives
+ * the function another name for the linker. Sanitizers are not ready when the loader asks, so they
+ * get one version.
  *
  * cr_fuses: true if the version that runs has fused multiply-adds, so that __builtin_fmaf is one
  * instruction. Write fused products explicitly. If the compiler chooses which products to fuse, the

@@ -162,8 +162,8 @@ TEST(a_narrow_beam_keeps_the_best_prefixes) {
 TEST(layers_search_all_sequences) {
   static const char *const bodies[] = {"ctc_decoder_param { beam_width: 8 blank_index: 0 }",
                                        "ctc_param { decode: BEAM_SEARCH blank_index: 0 }",
-                                       "ctc_param { decode: BEAM_SEARCH blank_index: 0"
-                                       " already_softmax: true nct_axis: 0 nct_axis: 2 }"};
+                                       ("ctc_param { decode: BEAM_SEARCH blank_index: 0"
+                                        " already_softmax: true nct_axis: 0 nct_axis: 2 }")};
   for (int k = 0; k < 3; ++k) {
     enum { N = 3, T = 5, C = 3 };
     rig r;

@@ -316,8 +316,8 @@ static void add_shared(sketch *s) {
 static open_blob *add_chain(sketch *s, open_blob *from, int outputs) {
   static const char *const behind[] = {
       "type: 'BatchNorm' batch_norm_param { eps: 0.1 }",
-      "type: 'Scale' scale_param { bias_term: true filler { type: 'uniform' "
-      "min: 0.5 max: 1.5 } bias_filler { type: 'uniform' min: -0.5 max: 0.5 } }",
+      ("type: 'Scale' scale_param { bias_term: true filler { type: 'uniform' "
+       "min: 0.5 max: 1.5 } bias_filler { type: 'uniform' min: -0.5 max: 0.5 } }"),
       "type: 'Scale' scale_param { axis: -3 filler { type: 'uniform' min: -1 max: 1 } }",
       "type: 'Bias' bias_param { filler { type: 'uniform' min: -0.5 max: 0.5 } }",
       "type: 'Power' power_param { scale: 1.5 shift: -0.2 }",

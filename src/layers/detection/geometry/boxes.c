@@ -170,12 +170,17 @@ CR_INLINE float match_with(const cr_box_columns *of, cr_box box, float own, floa
   return top;
 }
 
-CR_CLONES float cr_box_columns_match(const cr_box_columns *columns, cr_box box, float least,
-                                     int32_t number, bool first, float *out, float *most,
-                                     int32_t *best) {
+CR_CLONES static float match_all(const cr_box_columns *columns, cr_box box, float least,
+                                 int32_t number, bool first, float *out, float *most,
+                                 int32_t *best) {
   const float own = cr_box_size(box);
   return first ? match_with(columns, box, own, least, number, true, out, most, best)
                : match_with(columns, box, own, least, number, false, out, most, best);
+}
+
+float cr_box_columns_match(const cr_box_columns *columns, cr_box box, float least, int32_t number,
+                           bool first, float *out, float *most, int32_t *best) {
+  return match_all(columns, box, least, number, first, out, most, best);
 }
 
 enum { BLOCK = 32 };
