@@ -11,7 +11,7 @@ import numpy
 import prototxt
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-DEVICE_CUDA = 1
+DEVICES = {"cuda": 1, "sim": 2, "opencl": 3}  # crema_device_type
 MAX_AXES = 32
 
 
@@ -51,6 +51,23 @@ LIBRARY = load_library()
 def check(status):
     if status != 0:
         raise RuntimeError(LIBRARY.crema_error_text().decode())
+
+
+def device(text):
+    """The device of a text such as "0", "opencl:0" or "sim:0". A CPU for solver_mode: GPU is a warning; this is an
+    error if the device is missing."""
+    kind, _, index = text.rpartition(":")
+    handle = ctypes.c_void_p()
+    check(LIBRARY.crema_device_get(DEVICES[kind or "cuda"], int(index), ctypes.byref(handle)))
+    return handle
+
+
+def solver_options(device=None):
+    """Default options for crema_solver_load, with the device as their first member."""
+    options = (ctypes.c_void_p * 256)()
+    LIBRARY.crema_solver_options_init(options)
+    options[0] = device.value if device else None
+    return options
 
 
 def pointer(handle):

@@ -238,6 +238,7 @@ add_golden_without(without_libraries LD_LIBRARY_PATH=${fake_dir}/bare:${fake_dir
 add_golden_without(broken_libraries FAKE_CUBLASLT_STATUS=1 FAKE_CUDNN_STATUS=1001)
 
 # The archive that scripts/gpu_pack.sh makes, run as on another machine.
-add_test(NAME cuda/pack_on_fake COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_pack.sh ${PROJECT_SOURCE_DIR}
-  ${PROJECT_BINARY_DIR} $<TARGET_FILE:crema_cuda_fake> ${packages})
-set_tests_properties(cuda/pack_on_fake PROPERTIES SKIP_RETURN_CODE 77)
+add_test(NAME cuda/kit_on_fake COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_kit.sh ${PROJECT_SOURCE_DIR}
+  ${PROJECT_BINARY_DIR} 0)
+set_tests_properties(cuda/kit_on_fake PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 900
+  ENVIRONMENT "${on_fake};CREMA_CUDA_PATH=${packages}")

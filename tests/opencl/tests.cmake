@@ -67,3 +67,6 @@ endif()
 add_opencl_test(cli ${CMAKE_CURRENT_LIST_DIR}/test_cli.sh $<TARGET_FILE:crema_cli> ${PROJECT_SOURCE_DIR})
 # The cache of compiled kernels.
 add_opencl_test(cache ${CMAKE_CURRENT_LIST_DIR}/test_cache.sh $<TARGET_FILE:crema_cli> ${PROJECT_SOURCE_DIR})
+# The archive that scripts/gpu_pack.sh makes, run as on another machine.
+add_opencl_test(kit ${CMAKE_CURRENT_SOURCE_DIR}/cuda/test_kit.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR} opencl:0)
+set_tests_properties(opencl/kit PROPERTIES TIMEOUT 1200)

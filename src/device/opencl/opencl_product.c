@@ -67,6 +67,7 @@ crema_status cr_opencl_product(crema_context *context, cr_product_kind kind,
       error = cr_cl.clSetKernelArg(kernel, 2 * i + 2, sizeof offset, &offset);
     }
   }
+  cr_gpu_count_launch(context);
   const size_t lanes[3] = {(size_t)tile->lanes_across, (size_t)tile->lanes_down, 1};
   const size_t all[3] = {(size_t)((product->n + tile->columns - 1) / tile->columns) * lanes[0],
                          (size_t)((product->m + tile->rows - 1) / tile->rows) * lanes[1],
@@ -115,6 +116,7 @@ static crema_status run_clblast(const cr_gemm_plan *plan, crema_context *context
   CR_TRY(cr_opencl_find((uintptr_t)b, &right));
   CR_TRY(cr_opencl_find((uintptr_t)c, &to));
   const size_t m = (size_t)s->m, n = (size_t)s->n, k = (size_t)s->k;
+  cr_gpu_count_launch(context);
   cr_opencl_lock();
   const int status = plan->clblast->Sgemm(
       ROW_MAJOR, s->a_transposed ? TRANSPOSED : NOT_TRANSPOSED,
@@ -133,7 +135,6 @@ crema_status cr_gemm_plan_run(cr_gemm_plan *plan, crema_context *context, const 
                               crema_devptr workspace) {
   const cr_gemm_shape *s = &plan->shape;
   (void)workspace;
-  cr_gpu_count_launch(context);
   if (plan->clblast != NULL) return run_clblast(plan, context, a, b, accumulate, c);
   const cr_product product = {.m = s->m,
                               .n = s->n,
