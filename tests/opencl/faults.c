@@ -1,6 +1,5 @@
 /* Faults of OpenCL devices: no memory, kernels that do not compile, a device that disappears. The
  * program runs over faulty_opencl.c. */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,17 +93,6 @@ TEST(freed_memory_is_rejected) {
   assert_fails(device->backend->zero(context, memory, 1), CREMA_E_DEVICE, "no memory is allocated");
 }
 
-/* The plug-in has opened the loader. */
-static faulty_state *find_fault(void) {
-  void *library = dlopen(CREMA_FAULTY_OPENCL, RTLD_NOW | RTLD_LOCAL);
-  if (library == NULL) fail_msg("%s", dlerror());
-  void *symbol = dlsym(library, "faulty_opencl");
-  faulty_state *(*entry)(void) = NULL;
-  memcpy(&entry, &symbol, sizeof entry);
-  assert_non_null(entry);
-  return entry();
-}
-
 int main(void) {
   if (crema_device_get(CREMA_DEVICE_OPENCL, 0, &device) != CREMA_OK ||
       crema_context_create(device, 1, &context) != CREMA_OK) {
@@ -112,7 +100,11 @@ int main(void) {
     return SKIPPED;
   }
   ok(crema_device_describe(device, &info));
-  fault = find_fault();
+  fault = find_faulty_state(CREMA_FAULTY_OPENCL);
+  if (fault == NULL) {
+    fprintf(stderr, "%s\n", dlerror());
+    return 1;
+  }
   const int failed = run_all_tests(NULL, NULL);
   crema_context_destroy(context);
   return failed;

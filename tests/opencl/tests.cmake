@@ -44,7 +44,7 @@ endforeach()
 add_opencl_test(clblast cuda_train small)
 set_property(TEST opencl/clblast APPEND PROPERTY ENVIRONMENT CREMA_OPENCL_BLAS=clblast)
 
-# A loader that fails on request, in front of the system's.
+# A loader that fails, waits and watches on request, in front of the system's.
 find_library(CREMA_OPENCL_LOADER libOpenCL.so.1)
 if(CREMA_OPENCL_LOADER)
   add_library(faulty_opencl MODULE ${CMAKE_CURRENT_LIST_DIR}/faulty_opencl.c)
@@ -53,14 +53,16 @@ if(CREMA_OPENCL_LOADER)
   target_include_directories(faulty_opencl SYSTEM PRIVATE ${CREMA_OPENCL_INCLUDE})
   target_link_libraries(faulty_opencl PRIVATE crema_options ${CREMA_OPENCL_LOADER} ${CMAKE_DL_LIBS})
   target_link_options(faulty_opencl PRIVATE -Wl,--no-as-needed)
-  add_executable(opencl_faults ${CMAKE_CURRENT_LIST_DIR}/faults.c)
-  add_cuda_test(opencl_faults)
-  target_link_libraries(opencl_faults PRIVATE ${CMAKE_DL_LIBS})
-  target_compile_definitions(opencl_faults PRIVATE CREMA_FAULTY_OPENCL="$<TARGET_FILE:faulty_opencl>")
-  add_dependencies(opencl_faults faulty_opencl crema_opencl)
-  add_opencl_test(faults opencl_faults)
-  set_property(TEST opencl/faults APPEND PROPERTY ENVIRONMENT
-    "CREMA_OPENCL_PATH=${PROJECT_BINARY_DIR}/opencl/faulty")
+  foreach(name faults)
+    add_executable(opencl_${name} ${CMAKE_CURRENT_LIST_DIR}/${name}.c)
+    add_cuda_test(opencl_${name})
+    target_link_libraries(opencl_${name} PRIVATE ${CMAKE_DL_LIBS})
+    target_compile_definitions(opencl_${name} PRIVATE CREMA_FAULTY_OPENCL="$<TARGET_FILE:faulty_opencl>")
+    add_dependencies(opencl_${name} faulty_opencl crema_opencl)
+    add_opencl_test(${name} opencl_${name})
+    set_property(TEST opencl/${name} APPEND PROPERTY ENVIRONMENT
+      "CREMA_OPENCL_PATH=${PROJECT_BINARY_DIR}/opencl/faulty")
+  endforeach()
 endif()
 
 # The command.
