@@ -56,7 +56,7 @@ crema_status cr_copy_to_type(crema_context *context, crema_device_type type, uin
 }
 
 crema_status cr_device_of_address(uintptr_t address, crema_device **out) {
-  for (int type = CREMA_DEVICE_CUDA; type <= CREMA_DEVICE_OPENCL; ++type) {
+  for (int type = CREMA_DEVICE_CUDA; type < CR_DEVICE_TYPES; ++type) {
     const cr_backend *backend = NULL;
     if (cr_backend_find((crema_device_type)type, &backend) != CREMA_OK) continue;
     int index = backend->owner != NULL ? backend->owner(address) : -1;

@@ -15,10 +15,10 @@
 #include "device/memory/pool.h"
 #include "device/plugin.h"
 
-enum { BACKENDS = 4, PEER_GROUP = 8 };
+enum { PEER_GROUP = 8 };
 
 /* The back ends that are built in, indexed by crema_device_type. */
-static const cr_backend *const built_in[BACKENDS] = {
+static const cr_backend *const built_in[CR_DEVICE_TYPES] = {
     [CREMA_DEVICE_CPU] = &cr_backend_cpu,
     [CREMA_DEVICE_SIM] = &cr_backend_sim,
 };
@@ -34,14 +34,14 @@ typedef struct device_count {
 static struct {
   pthread_mutex_t lock;
   pthread_mutex_t count_lock; /* guards `count`; never held while a back end is queried */
-  device_count count[BACKENDS];
-  const cr_backend *_Atomic plugin[BACKENDS];
-  crema_device *_Atomic device[BACKENDS][CR_MAX_DEVICES]; /* NULL: not opened yet */
+  device_count count[CR_DEVICE_TYPES];
+  const cr_backend *_Atomic plugin[CR_DEVICE_TYPES];
+  crema_device *_Atomic device[CR_DEVICE_TYPES][CR_MAX_DEVICES]; /* NULL: not opened yet */
 } registry = {.lock = PTHREAD_MUTEX_INITIALIZER, .count_lock = PTHREAD_MUTEX_INITIALIZER};
 
 static const cr_backend *find_backend(crema_device_type type) {
   int i = (int)type;
-  if (i < 0 || i >= BACKENDS) return NULL;
+  if (i < 0 || i >= CR_DEVICE_TYPES) return NULL;
   return built_in[i] != NULL ? built_in[i] : atomic_load(&registry.plugin[i]);
 }
 
@@ -57,7 +57,7 @@ static const char *type_name(crema_device_type type) {
 
 crema_status cr_backend_register(const cr_backend *backend) {
   int i = (int)backend->type;
-  if (i < 0 || i >= BACKENDS) {
+  if (i < 0 || i >= CR_DEVICE_TYPES) {
     return cr_fail(CREMA_E_RANGE, "there are no back ends of type %d", i);
   }
   const cr_backend *there = NULL;

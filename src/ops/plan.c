@@ -274,7 +274,7 @@ fail:
 
 /* Once per kind of op and of device: a net may have hundreds of ops of a kind. */
 static void warn_of_fallback(cr_op_kind kind, const cr_backend *backend) {
-  static atomic_bool warned[CREMA_DEVICE_SIM + 1][CR_OP_KINDS];
+  static atomic_bool warned[CR_DEVICE_TYPES][CR_OP_KINDS];
   if (atomic_exchange(&warned[backend->type][kind], true)) return;
   cr_log_warning("op %s has no kernel on %s and runs on the CPU", cr_op_kind_name(kind),
                  backend->name);

@@ -26,6 +26,31 @@ for exchange in tree reduce; do
   expect_ok "train on two devices with $exchange"
   expect_line "train on two devices" "Using GPUs 0, 1"
 done
+
+# The memory report: memory is counted.
+run train -solver tiny.prototxt -gpu opencl:0 -memory_report
+expect_ok "train -memory_report"
+number='([1-9][0-9]*\.[0-9]+|0\.[0-9]*[1-9][0-9]*)'
+expect_line "report of the device" \
+  "^Device 0: $number MB in use, at most $number MB, [0-9.]+ MB pooled, $number MB pinned, $number MB of scratchpad\$"
+expect_line "report of fallbacks" '^Device 0: 0 times an op ran on the CPU'
+expect_line "report of kernels" '^Device 0: [1-9][0-9]* kernels and library calls were started'
+expect_line "report of all devices" "^All devices: $number MB in use, at most $number MB, grown by 128 MiB 0 times\$"
+# 24 x 24 x 24 floats of weights.
+expect_line "MB of a parameter" '^  ip1, parameter 0 +float/float +[0-9.]+ +0.055 '
+
+# A layer without a kernel runs on the CPU, with one warning for all of its kind.
+cat >flip.prototxt <<'NET'
+name: "flip"
+input: "data" input_shape { dim: 2 dim: 3 dim: 8 dim: 8 }
+layer { name: "one" type: "Flip" bottom: "data" top: "one" flip_param { flip_width: true } }
+layer { name: "two" type: "Flip" bottom: "one" top: "two" flip_param { flip_height: true } }
+NET
+run time -model flip.prototxt -iterations 1 -gpu opencl:0
+expect_ok "time with layers without a kernel"
+[ "$(grep -c 'op flip has no kernel on opencl and runs on the CPU' log)" -eq 1 ] ||
+  { fail "not one warning about flip"; cat log; }
+
 run time -model net.prototxt -iterations 1 -gpu opencl:0
 expect_ok "time -gpu opencl:0"
 grep -q "ran on the CPU" log && fail "ops ran on the CPU"

@@ -11,7 +11,10 @@
 #include "device/backend/collective.h"
 #include "device/backend/layout.h"
 
-enum { CR_MAX_DEVICES = 16 }; /* of one type */
+enum {
+  CR_DEVICE_TYPES = CREMA_DEVICE_OPENCL + 1,
+  CR_MAX_DEVICES = 16 /* of one type */
+};
 
 /* A back end's own event: a position in a context's queue of work. The events of crema/event.h,
  * which have states, are built on it. */

@@ -6,14 +6,12 @@
 #include "core/fail.h"
 #include "core/log.h"
 
-enum { TYPES = 3, DEVICES = 32 };
-
 #define REPORT_GROWTH ((size_t)128 << 20)
 
 static struct {
   atomic_bool on;
   pthread_mutex_t lock;
-  cr_tracking_totals device[TYPES][DEVICES];
+  cr_tracking_totals device[CR_DEVICE_TYPES][CR_MAX_DEVICES];
   cr_tracking_totals all;
   size_t reported;
   unsigned reports;
@@ -21,15 +19,15 @@ static struct {
 
 static cr_tracking_totals *totals_of(const crema_device *device) {
   int type = (int)device->backend->type;
-  if (type < 0 || type >= TYPES || device->index < 0 || device->index >= DEVICES) return NULL;
+  if (type < 0 || type >= CR_DEVICE_TYPES || device->index < 0 || device->index >= CR_MAX_DEVICES) return NULL;
   return &tracking.device[type][device->index];
 }
 
 void cr_tracking_enable(bool on) {
   pthread_mutex_lock(&tracking.lock);
   if (!on) {
-    for (int t = 0; t < TYPES; ++t) {
-      for (int d = 0; d < DEVICES; ++d) tracking.device[t][d] = (cr_tracking_totals){0};
+    for (int t = 0; t < CR_DEVICE_TYPES; ++t) {
+      for (int d = 0; d < CR_MAX_DEVICES; ++d) tracking.device[t][d] = (cr_tracking_totals){0};
     }
     tracking.all = (cr_tracking_totals){0};
     tracking.reported = 0;
