@@ -53,7 +53,7 @@ if(CREMA_OPENCL_LOADER)
   target_include_directories(faulty_opencl SYSTEM PRIVATE ${CREMA_OPENCL_INCLUDE})
   target_link_libraries(faulty_opencl PRIVATE crema_options ${CREMA_OPENCL_LOADER} ${CMAKE_DL_LIBS})
   target_link_options(faulty_opencl PRIVATE -Wl,--no-as-needed)
-  foreach(name faults memory)
+  foreach(name faults prefetch memory)
     add_executable(opencl_${name} ${CMAKE_CURRENT_LIST_DIR}/${name}.c)
     add_cuda_test(opencl_${name})
     target_link_libraries(opencl_${name} PRIVATE ${CMAKE_DL_LIBS})
@@ -63,6 +63,7 @@ if(CREMA_OPENCL_LOADER)
     set_property(TEST opencl/${name} APPEND PROPERTY ENVIRONMENT
       "CREMA_OPENCL_PATH=${PROJECT_BINARY_DIR}/opencl/faulty")
   endforeach()
+  target_sources(opencl_prefetch PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/data/fixture.c)
 endif()
 
 # The command.
