@@ -64,6 +64,10 @@ if(CREMA_OPENCL_LOADER)
       "CREMA_OPENCL_PATH=${PROJECT_BINARY_DIR}/opencl/faulty")
   endforeach()
   target_sources(opencl_prefetch PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/data/fixture.c)
+  add_opencl_test(train_faults ${CMAKE_CURRENT_LIST_DIR}/test_train_faults.sh $<TARGET_FILE:crema_cli>
+    ${PROJECT_SOURCE_DIR})
+  set_property(TEST opencl/train_faults APPEND PROPERTY ENVIRONMENT
+    "CREMA_OPENCL_PATH=${PROJECT_BINARY_DIR}/opencl/faulty")
 endif()
 
 # The command.

@@ -179,6 +179,7 @@ static crema_status build_failure(const crema_device *device, const char *name, 
   }
   if (log != NULL) {
     (void)cr_cl.clGetProgramBuildInfo(program, own->id, CL_PROGRAM_BUILD_LOG, bytes, log, NULL);
+    for (char *end = strchr(log, '\n'); end != NULL; end = strchr(end, '\n')) *end = ' ';
   }
   crema_status status =
       cr_fail(CREMA_E_DEVICE, "%s: kernel %s does not compile (OpenCL error %d): %.*s", own->name,
