@@ -90,8 +90,9 @@ static crema_status conv_fwd(const cr_call *call) {
   const opencl_conv_state *s = call->plan->state;
   CR_TRY(cr_gpu_posts_begin(call, 0));
   CR_TRY(cr_opencl_product(call->context, CR_PRODUCT_FORWARD, &s->product, s->groups,
-                           cr_gpu_f32(call, 1), cr_gpu_f32(call, 0), NULL, cr_gpu_f32(call, 3)));
-  return cr_gpu_posts(call, 0, false, s->bias.channels, s->bias.inner);
+                           cr_gpu_f32(call, 1), cr_gpu_f32(call, 0), cr_gpu_f32(call, 2),
+                           cr_gpu_f32(call, 3)));
+  return cr_gpu_posts(call, 0, true, s->bias.channels, s->bias.inner);
 }
 
 /* diff_dst, weights, diff_src. */

@@ -150,7 +150,11 @@ __kernel __attribute__((reqd_work_group_size(COLUMNS, ROWS, 1))) void run(
       const long at = cr_result_at(&s, group, i, j);
       float value = sum[r][x];
       if (s.add) value += cr_get(c, at);
+#if KIND == 1
+      if (bias.at != 0) value += cr_get(bias, group * s.m + i);
+#else
       if (bias.at != 0) value += cr_get(bias, j);
+#endif
       cr_put(c, at, value);
     }
   }
