@@ -79,12 +79,25 @@ crema_status cr_net_find_makers(crema_net *net) {
   return status;
 }
 
+void cr_net_fuse_bias(const crema_net *net, int index, int relu) {
+  cr_layer *conv = net->layer[index].layer, *self = net->layer[relu].layer;
+  const bool apart = !net->context->device->backend->host_memory;
+  if (!apart || conv->kind->fusion.product != CR_PRODUCT_CONV || conv->bottoms != 1 ||
+      conv->params < 2 || cr_layer_arithmetic(conv) != CREMA_F32 ||
+      cr_layer_arithmetic(self) != CREMA_F32) {
+    return;
+  }
+  self->bias_of = conv;
+  conv->rectifier = self;
+}
+
 crema_status cr_net_undo_fusion(crema_net *net) {
   for (int i = 0; i < net->layers; ++i) {
     cr_net_layer *layer = &net->layer[i];
     cr_layer *self = layer->layer;
     layer->fused = false;
     layer->scaled = NULL;
+    self->bias_of = self->rectifier = NULL;
     if (cr_posts_count(&self->posts) == 0 && self->scaled_by == NULL) continue;
     self->scaled_by = NULL;
     memset(&self->posts, 0, sizeof self->posts);

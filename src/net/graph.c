@@ -288,6 +288,7 @@ static void apply_fusion(cr_net_build *build, int index) {
   if (relu < index) { /* `index` is the ReLU, `relu` the layer before it */
     net->layer[index].fused = true;
     net->fusions += 1;
+    cr_net_fuse_bias(net, relu, index);
     return;
   }
   cr_layer *self = net->layer[index].layer;

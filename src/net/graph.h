@@ -56,6 +56,10 @@ crema_status cr_net_insert_splits(crema_net *net, const cr_net_left_out *left_ou
  * backward pass stays as it is. */
 crema_status cr_net_plan_fusion(cr_net_build *build) CREMA_MUST_USE;
 
+/* On a device with its own memory: layer `relu`, a ReLU fused into layer `index`, also computes the
+ * gradient of the bias if that layer is a convolution. To be called before the ReLU's reshape. */
+void cr_net_fuse_bias(const crema_net *net, int index, int relu);
+
 /* Finds the layers in place whose input the layer before them can make again (cr_layer.maker): a
  * Scale after a BatchNorm. The BatchNorm may then do the work of the Scale, too. To be called when
  * it is known which layers run backward. */

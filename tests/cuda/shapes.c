@@ -100,6 +100,8 @@ static const shape_template templates[] = {
     OP(AFFINE_FWD, "a B c; B; B; a B c"),
     OP(AFFINE_FWD, "a B 1; B; -; a B 1"),
     OP(AFFINE_FWD, "A 1 c; -; 1; A 1 c"),
+    OP_WITH(RELU_BWD_BIAS, "a B c; a B c; a B c; B", .unary = {CR_UNARY_RELU, 0, 0, 0}),
+    OP_WITH(RELU_BWD_BIAS, "A 2 C; A 2 C; A 2 C; 2", .unary = {CR_UNARY_RELU, 0.1f, 0, 0}),
     LOSS(DROPOUT_FWD, "a B; a B; a B u8", .dropout = {0.4f}),
     LOSS(SOFTMAX_LOSS_FWD, "a B C; a C; a B C; 1; 1; -", .nll = {false, .ignore = 0}),
     LOSS(SOFTMAX_LOSS_FWD, "A B c; A c; A B c; 1; 1; -; A c", .nll = {true, .ignore = 1}),

@@ -29,6 +29,7 @@ static const char net_text[] =
     "layer { name: 'conv1' type: 'Convolution' bottom: 'data' top: 'conv1' param { lr_mult: 1 }"
     " param { lr_mult: 2 } convolution_param { num_output: %d kernel_size: 5"
     " weight_filler { type: 'xavier' } } }\n"
+    "layer { name: 'relu0' type: 'ReLU' bottom: 'conv1' top: 'conv1' }\n"
     "layer { name: 'pool1' type: 'Pooling' bottom: 'conv1' top: 'pool1' pooling_param {"
     " pool: MAX kernel_size: 2 stride: 2 } }\n"
     "layer { name: 'conv2' type: 'Convolution' bottom: 'pool1' top: 'conv2' param { lr_mult: 1 }"
@@ -192,6 +193,95 @@ TEST(a_net_in_halves_converts_nothing) {
   }
   assert_int_equal(cr_device_fallbacks(device), before);
   ok(test_device_finish(test_device_context()));
+}
+
+/* ---- fusion ---- */
+
+static const char fused_text[] =
+    "force_backward: true default_forward_type: %s default_backward_type: %s\n"
+    "layer { name: 'data' type: 'Input' top: 'data' top: 'label' input_param {"
+    " shape { dim: 3 dim: 3 dim: 9 dim: 9 } shape { dim: 3 } } }\n"
+    "layer { name: 'conv' type: 'Convolution' bottom: 'data' top: 'conv' convolution_param {"
+    " num_output: 6 kernel_size: 3 weight_filler { type: 'xavier' } bias_filler { value: 0.1 } } "
+    "}\n"
+    "layer { name: 'relu' type: 'ReLU' bottom: 'conv' top: 'conv' relu_param {"
+    " negative_slope: 0.25 } }\n"
+    "layer { name: 'ip' type: 'InnerProduct' bottom: 'conv' top: 'ip' inner_product_param {"
+    " num_output: 5 weight_filler { type: 'xavier' } } }\n"
+    "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' }\n";
+
+static void fill_data(crema_net *net) {
+  float *data = NULL;
+  ok(crema_blob_mutable_cpu_data(crema_net_input(net, 0), &data));
+  for (int64_t i = 0; i < crema_blob_count(crema_net_input(net, 0)); ++i) {
+    uint32_t draw[4];
+    cr_philox(3, 0, (uint64_t)i, draw);
+    data[i] = (float)(draw[0] >> 8) * 0x1p-23f - 1;
+  }
+}
+
+static void keep_gradients(crema_net *net, float *value, size_t most) {
+  size_t at = 0;
+  for (int l = 0; l < crema_net_layer_count(net); ++l) {
+    for (int p = 0; p < crema_net_layer_param_count(net, l); ++p) {
+      crema_blob *blob = crema_net_layer_param(net, l, p);
+      const size_t count = (size_t)crema_blob_count(blob);
+      const float *diff = NULL;
+      ok(crema_blob_cpu_diff(blob, &diff));
+      assert_true(at + count <= most);
+      memcpy(value + at, diff, count * sizeof *diff);
+      at += count;
+    }
+  }
+}
+
+/* A backward pass in parts runs each layer by itself. */
+TEST(fused_layers_give_the_gradients_of_single_layers) {
+  enum { MOST = 4096 };
+  static const char *const types[] = {"FLOAT", "FLOAT16", "BFLOAT16"};
+  static const double error[] = {1e-5, 4e-3, 3e-2};
+  for (int t = 0; t < 3; ++t) {
+    char text[sizeof fused_text + 32];
+    float whole[MOST] = {0}, parts[MOST] = {0};
+    double loss[2] = {0, 0};
+    crema_net *net = NULL;
+    crema_net_options options;
+    crema_net_options_init(&options);
+    options.device = device;
+    options.phase = CREMA_TRAIN;
+    const int size = snprintf(text, sizeof text, fused_text, types[t], types[t]);
+    ok(crema_net_parse(text, (size_t)size, "net", &options, &net));
+    const int last = crema_net_layer_count(net) - 1;
+    /* The first pass has the values that fillers gave as floats. */
+    fill_data(net);
+    ok(crema_net_forward(net, &loss[0]));
+    ok(crema_net_backward(net));
+    crema_net_clear_param_diffs(net);
+    ok(crema_net_forward(net, &loss[0]));
+    const uint64_t first = cr_device_launches(device);
+    ok(crema_net_backward(net));
+    const uint64_t fused = cr_device_launches(device) - first;
+    keep_gradients(net, whole, MOST);
+    crema_net_clear_param_diffs(net);
+    ok(crema_net_forward_range(net, 0, last, &loss[1]));
+    const uint64_t second = cr_device_launches(device);
+    ok(crema_net_backward_range(net, last, last));
+    ok(crema_net_backward_range(net, 0, last - 1));
+    const uint64_t single = cr_device_launches(device) - second;
+    keep_gradients(net, parts, MOST);
+    double largest = 0;
+    for (int i = 0; i < MOST; ++i) largest = fmax(largest, fabs((double)parts[i]));
+    for (int i = 0; i < MOST; ++i) {
+      if (fabs((double)whole[i] - (double)parts[i]) > error[t] * largest) {
+        fail_msg("%s, %d: %g, and %g by single layers", types[t], i, (double)whole[i],
+                 (double)parts[i]);
+      }
+    }
+    assert_true(largest > 0 && fabs(loss[0] - loss[1]) <= error[t] * fabs(loss[1]));
+    /* Rows of the test itself count nothing. */
+    assert_true(single == 0 || fused < single);
+    crema_net_destroy(net);
+  }
 }
 
 /* ---- files ---- */

@@ -517,6 +517,20 @@ const op_case op_cases[] = {
      .large = true,
      .desc = {.kind = CR_OP_AFFINE_FWD}},
 
+#define RECTIFIED(name, text, slope)          \
+  {                                           \
+    .label = name, .shapes = text, .desc = {  \
+      .kind = CR_OP_RELU_BWD_BIAS,            \
+      .u.unary = {CR_UNARY_RELU, slope, 0, 0} \
+    }                                         \
+  }
+    RECTIFIED("channels", "3 4 5; 3 4 5; 3 4 5; 4", 0),
+    RECTIFIED("with a slope", "2 3 7; 2 3 7; 2 3 7; 3", 0.25),
+    RECTIFIED("inner 1", "6 37 1; 6 37 1; 6 37 1; 37", 0),
+    RECTIFIED("one channel", "3 1 7; 3 1 7; 3 1 7; 1", 0.5),
+    RECTIFIED("several parts", "9 2 529; 9 2 529; 9 2 529; 2", 0),
+    RECTIFIED("no samples", "0 3 5; 0 3 5; 0 3 5; 3", 0),
+
     {.label = "half",
      .shapes = "3 5 7; 3 5 7; 3 5 7 u8",
      .scalars = {.seed = 11, .counter = 5},

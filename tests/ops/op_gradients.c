@@ -80,6 +80,7 @@ const op_in_place op_in_places[] = {
     {CR_OP_SOFTMAX_LOSS_BWD, 0, 2},
     {CR_OP_PRELU_FWD, 0, 2},
     {CR_OP_PRELU_BWD_DATA, 2, 3},
+    {CR_OP_RELU_BWD_BIAS, 0, 2},
     {CR_OP_MVN_FWD, 0, 1},
     {CR_OP_MVN_BWD, 2, 3},
     {CR_OP_LSTM_FWD, 0, 7},

@@ -570,6 +570,15 @@ static void axpby(const cr_op_desc *d, const cr_op_scalars *s, double *const *in
   }
 }
 
+static void relu_bwd_bias(const cr_op_desc *d, double *const *in, double *const *out) {
+  const extents e = extents_of(d, 0, 1);
+  for (int64_t c = 0; c < e.mid; ++c) out[3][c] = 0;
+  for (int64_t i = 0; i < count_of(d, 0); ++i) {
+    out[2][i] = in[1][i] > 0 ? in[0][i] : d->u.unary.alpha * in[0][i];
+    out[3][i / e.inner % e.mid] += out[2][i];
+  }
+}
+
 bool op_reference(const cr_op_desc *d, const cr_op_scalars *s, double *const *in,
                   double *const *out, bool frozen) {
   switch (d->kind) {
@@ -597,6 +606,7 @@ bool op_reference(const cr_op_desc *d, const cr_op_scalars *s, double *const *in
     case CR_OP_CONCAT: concat_or_slice(d, in, out, true); return true;
     case CR_OP_SLICE: concat_or_slice(d, in, out, false); return true;
     case CR_OP_AFFINE_FWD: affine(d, in, out[3]); return true;
+    case CR_OP_RELU_BWD_BIAS: relu_bwd_bias(d, in, out); return true;
     case CR_OP_DROPOUT_FWD: dropout(d, s, in[0], out, frozen); return true;
     case CR_OP_SOFTMAX_LOSS_FWD: softmax_loss(d, in, out); return true;
     case CR_OP_ACCURACY: accuracy(d, in, out); return true;

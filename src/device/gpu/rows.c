@@ -121,9 +121,13 @@ crema_status cr_gpu_channel_sums(const cr_call *call, const cr_gpu_channel_sum *
                                     .parts = cr_gpu_channel_parts(split),
                                     .part = sum->scratchpad,
                                     .out = sum->out,
+                                    .dx = sum->dx,
+                                    .alpha = sum->alpha,
                                     .add = sum->add};
-  CR_TRY(cr_gpu_blocks_in(call, CR_DEVICE_FUNCTION_channel_parts, &args,
-                          args.parts * split.channels, cr_gpu_part_length(split)));
+  CR_TRY(cr_gpu_blocks_in(
+      call,
+      sum->dx.at != NULL ? CR_DEVICE_FUNCTION_relu_bias_parts : CR_DEVICE_FUNCTION_channel_parts,
+      &args, args.parts * split.channels, cr_gpu_part_length(split)));
   if (args.parts == 1) return CREMA_OK;
   return cr_gpu_each_in(call, CR_DEVICE_FUNCTION_channel_total, &args, split.channels);
 }

@@ -135,7 +135,8 @@ int64_t cr_gpu_channel_parts(cr_split split);
 /* The steps of one lane of the thread block that sums such a part. */
 int64_t cr_gpu_part_length(cr_split split);
 
-/* out[c] (+)= sum over outer and inner of the term; see cr_channel_sum_args. `scratchpad` holds
+/* out[c] (+)= sum over outer and inner of the term; see cr_channel_sum_args. With `dx`, the terms
+ * are the gradient of a ReLU, which is also written to dx. `scratchpad` holds
  * cr_gpu_channel_scratchpad(split) bytes. */
 typedef struct cr_gpu_channel_sum {
   cr_split split;
@@ -143,6 +144,8 @@ typedef struct cr_gpu_channel_sum {
   int term; /* a cr_channel_term */
   bool add;
   cr_hd_values out;
+  cr_hd_values dx;
+  float alpha; /* the ReLU's slope below 0 */
   double *scratchpad;
 } cr_gpu_channel_sum;
 size_t cr_gpu_channel_scratchpad(cr_split split);
@@ -197,6 +200,7 @@ crema_status cr_gpu_channel_sums(const cr_call *call, const cr_gpu_channel_sum *
   X(affine_bwd_data_f32_gpu)       \
   X(affine_bwd_scale_f32_gpu)      \
   X(affine_bwd_bias_f32_gpu)       \
+  X(relu_bwd_bias_f32_gpu)         \
   X(dropout_fwd_f32_gpu)           \
   X(dropout_bwd_f32_gpu)           \
   X(softmax_loss_fwd_f32_gpu)      \

@@ -107,6 +107,19 @@ static crema_status sums(const cr_call *call) {
   return cr_gpu_channel_sums(call, &sum);
 }
 
+/* diff_dst, dst, diff_src, diff_bias. */
+static crema_status relu_bwd_bias(const cr_call *call) {
+  const cr_gpu_channel_sum sum = {.split = cr_op_split(call->desc, 0, 1),
+                                  .dy = cr_gpu_values(call, 0),
+                                  .x = cr_gpu_values(call, 1),
+                                  .dx = cr_gpu_values(call, 2),
+                                  .alpha = (float)call->desc->u.unary.alpha,
+                                  .add = call->accumulate[3],
+                                  .out = cr_gpu_values(call, 3),
+                                  .scratchpad = cr_gpu_scratchpad(call, 0)};
+  return cr_gpu_channel_sums(call, &sum);
+}
+
 static cr_prelu_args prelu_args(const cr_call *call) {
   return (cr_prelu_args){.x = cr_gpu_values(call, 0),
                          .slope = cr_gpu_values(call, 1),
@@ -250,6 +263,7 @@ CR_GPU_ROW(affine_fwd, AFFINE_FWD, affine_fwd, .plan = NULL);
 CR_GPU_ROW(affine_bwd_data, AFFINE_BWD_DATA, affine_bwd_data, .plan = NULL);
 CR_GPU_ROW(affine_bwd_scale, AFFINE_BWD_SCALE, sums, .plan = sums_plan, .can_accumulate = true);
 CR_GPU_ROW(affine_bwd_bias, AFFINE_BWD_BIAS, sums, .plan = sums_plan, .can_accumulate = true);
+CR_GPU_ROW(relu_bwd_bias, RELU_BWD_BIAS, relu_bwd_bias, .plan = sums_plan, .can_accumulate = true);
 CR_GPU_ROW(prelu_fwd, PRELU_FWD, prelu_fwd, .plan = NULL);
 CR_GPU_ROW(prelu_bwd_data, PRELU_BWD_DATA, prelu_bwd_data, .plan = NULL);
 CR_GPU_ROW(prelu_bwd_slope, PRELU_BWD_SLOPE, sums, .plan = sums_plan, .can_accumulate = true);

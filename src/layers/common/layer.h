@@ -142,6 +142,10 @@ struct cr_layer {
   /* For fusion.fuses_scale: the following layer in place, with scales_channels, whose forward and
    * backward work this layer does. NULL: none. A reshape must follow a change. */
   const cr_layer *scaled_by;
+  /* For a ReLU in place after a convolution: the convolution, if the ReLU's backward pass also
+   * computes the gradient of its bias. For that convolution: the ReLU. NULL: none. A reshape must
+   * follow a change of bias_of. */
+  const cr_layer *bias_of, *rectifier;
   bool winograd; /* a convolution may use Winograd's method; set before the first reshape */
   /* For a Concat: the bottoms' values are stored side by side in the top's memory
    * (cr_tensor_alias_set). For a Slice: the tops' values are stored in the bottom's memory. The net

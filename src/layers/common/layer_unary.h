@@ -29,12 +29,14 @@ cr_value_use cr_layer_unary_preserves(const cr_layer *layer);
 extern const cr_layer_pair_table cr_layer_unary_by_value, cr_layer_unary_by_input;
 
 /* The members that the classes set; each adds its post, its setup and, with a gradient, backward
- * (cr_layer_pair_backward). */
-#define CR_LAYER_UNARY(type_name, table)                                                      \
-  .type = type_name, .state_size = sizeof(cr_layer_unary), .pair = &table, .bottoms = {1, 1}, \
-  .tops = {1, 1}, .in_place = true, .reshape = cr_layer_unary_reshape,                        \
-  .forward = cr_layer_pair_forward, .uses_tops = cr_layer_unary_uses_tops,                    \
-  .uses_bottom = cr_layer_unary_uses_bottom, .memory.preserves = cr_layer_unary_preserves,    \
-  .fusion.reach = cr_layer_reaches_position
+ * (cr_layer_pair_backward). With a `state` that begins with a cr_layer_unary, a class also adds its
+ * reshape. */
+#define CR_LAYER_UNARY_OF(type_name, state, table)                                   \
+  .type = type_name, .state_size = sizeof(state), .pair = &table, .bottoms = {1, 1}, \
+  .tops = {1, 1}, .in_place = true, .forward = cr_layer_pair_forward,                \
+  .uses_tops = cr_layer_unary_uses_tops, .uses_bottom = cr_layer_unary_uses_bottom,  \
+  .memory.preserves = cr_layer_unary_preserves, .fusion.reach = cr_layer_reaches_position
+#define CR_LAYER_UNARY(type_name, table) \
+  CR_LAYER_UNARY_OF(type_name, cr_layer_unary, table), .reshape = cr_layer_unary_reshape
 
 #endif

@@ -38,7 +38,7 @@ crema_status cr_layer_weights_make(cr_layer *layer, cr_layer_weights *ops, const
 crema_status cr_layer_weights_run(cr_layer_weights *ops, cr_layer *layer, crema_context *context,
                                   cr_tensor *src, cr_tensor *diff_dst) {
   bool weights = layer->param_propagate_down[0];
-  bool bias = layer->params > 1 && layer->param_propagate_down[1];
+  bool bias = layer->params > 1 && layer->param_propagate_down[1] && layer->rectifier == NULL;
   if (weights && bias && !ops->transposed) {
     return CR_LAYER_RUN(&ops->both, context, src, diff_dst, layer->blob[0]->diff,
                         layer->blob[1]->diff);
@@ -46,6 +46,7 @@ crema_status cr_layer_weights_run(cr_layer_weights *ops, cr_layer *layer, crema_
   if (weights) {
     CR_TRY(CR_LAYER_RUN(&ops->weights, context, src, diff_dst, layer->blob[0]->diff, NULL));
   }
+  if (!bias) return CREMA_OK;
   return cr_layer_weights_run_bias(layer, &ops->bias, context, ops->transposed ? src : diff_dst);
 }
 

@@ -35,7 +35,8 @@ crema_status cr_layer_weights_make(cr_layer *layer, cr_layer_weights *ops, const
                                    const crema_shape *weights,
                                    const crema_shape *bias) CREMA_MUST_USE;
 
-/* Adds to the diffs of the parameters in layer->param_propagate_down. */
+/* Adds to the diffs of the parameters in layer->param_propagate_down, except to a bias whose
+ * gradient the layer's `rectifier` computes. */
 crema_status cr_layer_weights_run(cr_layer_weights *ops, cr_layer *layer, crema_context *context,
                                   cr_tensor *src, cr_tensor *diff_dst) CREMA_MUST_USE;
 

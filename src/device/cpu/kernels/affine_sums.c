@@ -1,10 +1,11 @@
-/* The gradients of y = x * scale + bias, one scale and one bias per channel c of (outer, C, inner):
+/* The gradients of y = x * scale + bias, and of y = ReLU(x + bias), one scale and one bias per
+ * channel c of (outer, C, inner):
  *
  *   diff_scale[c] = sum of dy x,  diff_bias[c] = sum of dy,
  *
  * both over outer and inner. */
 #include "core/cpu_dispatch.h"
-#include "device/cpu/kernels/element_type.h"
+#include "device/cpu/kernels/post_ops.h"
 
 /* Term i: dy x, or dy if x is NULL. */
 CR_INLINE double term(const cr_real *dy, const cr_real *x, int64_t i) {
@@ -70,7 +71,24 @@ static crema_status affine_bwd_bias(const cr_call *call) {
                       cr_as_reals(call->buffer, 1));
 }
 
+/* diff_dst, dst, diff_src, diff_bias. */
+static crema_status relu_bwd_bias(const cr_call *call) {
+  enum { PIECE = 4096 };
+  const cr_post relu = {CR_POST_UNARY, CR_UNARY_RELU, call->desc->u.unary.alpha, 0, 0};
+  const cr_real *dy = cr_as_reals(call->buffer, 0), *y = cr_as_reals(call->buffer, 1);
+  cr_real *dx = cr_as_reals(call->buffer, 2);
+  const int64_t count = cr_op_arg_count(call->desc, 0);
+#pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN)
+  for (int64_t i = 0; i < count; i += PIECE) {
+    const int64_t n = count - i < PIECE ? count - i : PIECE;
+    cr_ref_unary_slope(&relu, n, y + i, y + i, dy + i, dx + i);
+  }
+  return channel_sums(call, dx, NULL, call->accumulate[3], cr_as_reals(call->buffer, 3));
+}
+
 CR_REF_KERNEL(affine_bwd_scale, AFFINE_BWD_SCALE, .can_accumulate = true, .plan = plan_sums,
               .run = affine_bwd_scale);
 CR_REF_KERNEL(affine_bwd_bias, AFFINE_BWD_BIAS, .can_accumulate = true, .plan = plan_sums,
               .run = affine_bwd_bias);
+CR_REF_KERNEL(relu_bwd_bias, RELU_BWD_BIAS, .can_accumulate = true, .plan = plan_sums,
+              .run = relu_bwd_bias);

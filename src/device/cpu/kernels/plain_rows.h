@@ -77,6 +77,7 @@
   X(affine_bwd_data_##T##_ref)       \
   X(affine_bwd_scale_##T##_ref)      \
   X(affine_bwd_bias_##T##_ref)       \
+  X(relu_bwd_bias_##T##_ref)         \
   X(dropout_fwd_##T##_ref)           \
   X(dropout_bwd_##T##_ref)           \
   X(softmax_loss_fwd_##T##_ref)      \

@@ -92,6 +92,8 @@ typedef struct cr_channel_sum_args {
   int64_t parts;           /* the number of partial sums of each channel's sum */
   CR_GLOBAL cr_wide *part; /* (parts, C) */
   cr_hd_values out;        /* (C) */
+  cr_hd_values dx;         /* for a ReLU: the gradient of its source */
+  float alpha;             /* for a ReLU: its slope below 0 */
   bool add;
 } cr_channel_sum_args;
 
@@ -126,7 +128,15 @@ CR_HD void cr_channel_give(cr_hd_values to, int64_t c, bool add, cr_wide sum) {
   cr_put(to, c, add ? cr_get(to, c) + (float)sum : (float)sum);
 }
 
-/* A channel of one part needs no second launch. */
+/* Ends a part's sum. A channel of one part needs no second launch. */
+CR_HD void cr_channel_keep(const cr_channel_sum_args *a, int64_t segment, int64_t channel,
+                           cr_thread_block thread_block, cr_wide sum) {
+  sum = cr_thread_block_sum(thread_block, sum);
+  if (thread_block.lane != 0) return;
+  if (a->parts == 1) cr_channel_give(a->out, channel, a->add, sum);
+  else a->part[segment] = sum;
+}
+
 CR_HD void cr_channel_parts_device(const void *args, int64_t segment,
                                    cr_thread_block thread_block) {
   const cr_channel_sum_args *a = (const cr_channel_sum_args *)args;
@@ -136,10 +146,23 @@ CR_HD void cr_channel_parts_device(const void *args, int64_t segment,
   for (int64_t k = part.begin + thread_block.lane; k < part.end; k += thread_block.lanes) {
     sum += cr_channel_value(a, cr_channel_place(&a->planes, part.channel, k));
   }
-  sum = cr_thread_block_sum(thread_block, sum);
-  if (thread_block.lane != 0) return;
-  if (a->parts == 1) cr_channel_give(a->out, part.channel, a->add, sum);
-  else a->part[segment] = sum;
+  cr_channel_keep(a, segment, part.channel, thread_block, sum);
+}
+
+/* The gradient of a ReLU, element by element, and its sum. */
+CR_HD void cr_relu_bias_parts_device(const void *args, int64_t segment,
+                                     cr_thread_block thread_block) {
+  const cr_channel_sum_args *a = (const cr_channel_sum_args *)args;
+  const cr_channel_part part = cr_channel_part_of(&a->planes, a->parts, segment);
+  cr_wide sum = 0;
+  CR_UNROLL
+  for (int64_t k = part.begin + thread_block.lane; k < part.end; k += thread_block.lanes) {
+    const int64_t at = cr_channel_place(&a->planes, part.channel, k);
+    const float dy = cr_get(a->dy, at), dx = cr_get(a->x, at) > 0 ? dy : a->alpha * dy;
+    cr_put(a->dx, at, dx);
+    sum += (cr_wide)dx;
+  }
+  cr_channel_keep(a, segment, part.channel, thread_block, sum);
 }
 
 CR_HD void cr_channel_total_device(const void *args, int64_t c) {
