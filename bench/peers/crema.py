@@ -21,9 +21,8 @@ class Shape(ctypes.Structure):
 
 class NetOptions(ctypes.Structure):
     _fields_ = [("phase", ctypes.c_int), ("level", ctypes.c_int), ("stages", ctypes.c_void_p),
-                ("stage_count", ctypes.c_size_t), ("device", ctypes.c_void_p), ("seed", ctypes.c_int64),
-                ("warn_unknown_fields", ctypes.c_bool), ("skip_corrupt", ctypes.c_bool),
-                ("force_backward", ctypes.c_bool)]
+                ("stage_count", ctypes.c_size_t), ("device", ctypes.c_void_p), ("math", ctypes.c_int),
+                ("seed", ctypes.c_int64), ("rest", ctypes.c_char * 256)]  # flags, which stay as initialised
 
 
 class ModelOptions(ctypes.Structure):
