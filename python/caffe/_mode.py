@@ -9,13 +9,13 @@ from . import _core
 TRAIN = 0
 TEST = 1
 
-_CPU, _CUDA, _SIM = 0, 1, 2
+_CPU, _CUDA, _SIM, _OPENCL = 0, 1, 2, 3
 _MATH = {None: 0, "exact": 1, "fast": 2}
 
 
 class _State:
     gpu = False
-    devices = None  # None: the program has selected none
+    kind, devices = None, None  # None: the program has selected none
     math = None
     seed = None
     nets = 0
@@ -44,18 +44,34 @@ def set_mode_gpu():
     _State.gpu = True
 
 
+def _gpu_kind():
+    """The type of GPUs without a prefix: OpenCL's if the environment variable CREMA_OPENCL selects them."""
+    return _OPENCL if os.environ.get("CREMA_OPENCL") else _CUDA
+
+
+def _parse_device(name, device):
+    """The type and index of a device: 1 or "opencl:1"."""
+    if isinstance(device, str) and device.startswith("opencl:"):
+        return _OPENCL, whole_number(name, device[len("opencl:"):])
+    return _gpu_kind(), whole_number(name, device)
+
+
 def set_device(device):
-    """Selects the GPU for nets that are created afterwards, in the mode of set_mode_gpu."""
-    _State.devices = (whole_number("set_device", device),)
+    """Selects the GPU for nets that are created afterwards, in the mode of set_mode_gpu: a number, or
+    ``'opencl:0'`` for a device of OpenCL."""
+    kind, index = _parse_device("set_device", device)
+    _State.kind, _State.devices = kind, (index,)
 
 
 def set_devices(devices):
-    """Selects several GPUs. Solvers that are created afterwards train on all of them, and nets run on the
-    first."""
-    chosen = tuple(whole_number("set_devices", device) for device in devices)
+    """Selects several GPUs of one type, as set_device selects one. Solvers that are created afterwards train on
+    all of them, and nets run on the first."""
+    chosen = [_parse_device("set_devices", device) for device in devices]
     if not chosen:
         raise ValueError("set_devices() needs at least one device")
-    _State.devices = chosen
+    if len({kind for kind, _ in chosen}) > 1:
+        raise ValueError("set_devices() needs devices of one type")
+    _State.kind, _State.devices = chosen[0][0], tuple(index for _, index in chosen)
 
 
 def set_math(math):
@@ -91,10 +107,10 @@ def device_kind():
     """The type and the indices of the selected devices."""
     if not _State.gpu:
         return _CPU, (0,)
-    if _State.devices is None and _core.device_count(_CUDA) == 0:
+    if _State.devices is None and _core.device_count(_gpu_kind()) == 0:
         warnings.warn("set_mode_gpu: there is no GPU; nets run on the CPU", RuntimeWarning, stacklevel=4)
         return _CPU, (0,)
-    return _CUDA, _State.devices or (0,)
+    return (_gpu_kind(), (0,)) if _State.devices is None else (_State.kind, _State.devices)
 
 
 def layer_type_list():

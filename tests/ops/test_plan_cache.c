@@ -143,7 +143,7 @@ TEST(equal_plans_meet) {
   crema_context *context = make_context(cache, 1);
   cr_op *op = make_pool(1);
   const cr_format hint[3] = {{CREMA_F32, NULL}, {CREMA_F32, NULL}, {CREMA_F32, NULL}};
-  const cr_plan_key key = {op->desc, hint, cr_cpu_device(), 1};
+  const cr_plan_key key = {op->desc, hint, cr_cpu_device(), 1, false};
   cr_op_plan *first = make_plan(op, &key, context), *late = make_plan(op, &key, context);
   cr_op_plan *own = late;
   cr_plan_cache_put(cache, &key, NULL, &first);

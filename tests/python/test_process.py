@@ -152,6 +152,29 @@ print(len(caffe_pb2.NetParameter.DESCRIPTOR.fields) > 3)
         with self.assertRaises(ValueError):
             caffe.set_devices([])
 
+    def test_opencl(self):
+        if caffe._core.device_count(3) == 0:
+            self.skipTest("there is no OpenCL device")
+        for environment, device in (({}, "'opencl:0'"), ({"CREMA_OPENCL": " "}, "0")):
+            code, out, error = self.run_program("""
+import numpy
+import caffe, case
+values = []
+for start in caffe.set_mode_cpu, caffe.set_mode_gpu:
+    start()
+    caffe.set_device(%s)
+    caffe.set_random_seed(1)
+    net = caffe.Net.from_text(case.DEPLOY)
+    net.blobs['data'].data[...] = numpy.linspace(-1, 1, net.blobs['data'].data.size).reshape(net.blobs['data'].shape)
+    values.append(net.forward()['prob'].copy())
+print(abs(values[0] - values[1]).max() < 1e-5)
+try:
+    caffe.set_devices(['opencl:0', 0])
+except ValueError as error:
+    print(error)""" % device, **environment)
+            wanted = "True\n" if environment else "True\nset_devices() needs devices of one type\n"
+            self.assertEqual((code, out), (0, wanted), error)
+
     def test_mode_gpu_without_a_gpu(self):
         if caffe._core.device_count(1) > 0:
             self.skipTest("the mode then takes the GPU, and nothing is to be warned about")
