@@ -7,10 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "chain/measure.h"
-#include "chain/peak.h"
+#include "chain/opencl_peak.h"
 #include "crema/crema.h"
 #include "device/copy.h"
 #include "device/device.h"
@@ -263,9 +262,16 @@ static const struct {
     {"product 1024", 2.0 * 1024 * 1024 * 1024,
      "input_shape { dim: 1024 dim: 1024 } layer { name: 'p' type: 'InnerProduct' bottom: 'data' "
      "top: 'p' inner_product_param { num_output: 1024 bias_term: false } }"},
+    {"product 4096", 2.0 * 64 * 4096 * 4096,
+     "input_shape { dim: 64 dim: 4096 } layer { name: 'p' type: 'InnerProduct' bottom: 'data' "
+     "top: 'p' inner_product_param { num_output: 4096 bias_term: false } }"},
     {"conv 3x3 64 56", 2.0 * 8 * 64 * 64 * 9 * 56 * 56,
      "input_shape { dim: 8 dim: 64 dim: 56 dim: 56 } layer { name: 'p' type: 'Convolution' "
      "bottom: 'data' top: 'p' convolution_param { num_output: 64 kernel_size: 3 pad: 1 "
+     "bias_term: false } }"},
+    {"conv 3x3 256 14", 2.0 * 8 * 256 * 256 * 9 * 14 * 14,
+     "input_shape { dim: 8 dim: 256 dim: 14 dim: 14 } layer { name: 'p' type: 'Convolution' "
+     "bottom: 'data' top: 'p' convolution_param { num_output: 256 kernel_size: 3 pad: 1 "
      "bias_term: false } }"},
     {"conv 1x1 256 28", 2.0 * 8 * 256 * 256 * 28 * 28,
      "input_shape { dim: 8 dim: 256 dim: 28 dim: 28 } layer { name: 'p' type: 'Convolution' "
@@ -285,29 +291,70 @@ static crema_net *parse_net(const char *layer, crema_device *device) {
   return net;
 }
 
+/* A net's passes in a row, and a wait for the last. */
+typedef struct multiplying {
+  crema_net *net;
+  int passes;
+} multiplying;
+
 static void multiply(void *state) {
-  check(crema_net_forward(state, NULL), "forward");
-  check(crema_context_finish(((crema_net *)state)->context), "wait");
+  const multiplying *m = state;
+  for (int i = 0; i < m->passes; ++i) check(crema_net_forward(m->net, NULL), "forward");
+  check(crema_context_finish(m->net->context), "wait");
 }
 
-/* Operations a second on both devices. The share is of the peak of multiply-adds that the processor
- * reaches, which is the device's own peak if it is the processor, as with PoCL. */
+/* Doubles the passes until a run takes half the time at least. */
+static void calibrate(multiplying *m, double seconds) {
+  contestant one = {"", multiply, m, 0.0};
+  m->passes = 1;
+  measure(&one, 1, 2, 1, 1, 0, NULL);
+  while (one.seconds < seconds / 2) {
+    m->passes *= 2;
+    measure(&one, 1, 0, 1, 1, 0, NULL);
+  }
+}
+
+/* Runs long enough that waits and clocks do not matter, and repeated in turn with the kernel of
+ * multiply-adds, so that other work on the machine slows down both. */
+enum { PRODUCT_RUNS = 7 };
+static const double run_seconds = 0.1;
+
+static void bench_product(crema_net *net, double operations, opencl_peak *peak, const char *where,
+                          const char *name) {
+  multiplying m = {.net = net};
+  double ratio = 0;
+  calibrate(&m, run_seconds);
+  contestant two[2] = {{"peak", opencl_peak_run, peak, 0.0}, {"product", multiply, &m, 0.0}};
+  if (peak != NULL) measure(two, 2, 1, PRODUCT_RUNS, 4 * PRODUCT_RUNS, 1.5, &ratio);
+  else measure(&two[1], 1, 1, PRODUCT_RUNS, 4 * PRODUCT_RUNS, 1.5, NULL);
+  const double work = operations * m.passes;
+  printf("%-16s %-7s %12.1f", name, where, work / two[1].seconds * 1e-9);
+  if (peak == NULL) printf(" %12s %8s\n", "-", "-");
+  else
+    printf(" %12.1f %7.1f%%\n", opencl_peak_operations(peak) / two[0].seconds * 1e-9,
+           100 * ratio * work / opencl_peak_operations(peak));
+  fflush(stdout);
+}
+
+/* Operations a second of products on the CPU and on the device, the device's peak at that time as
+ * a kernel of multiply-adds reaches it, and the share of the peak: medians, of the ratios of
+ * neighbouring runs. Only OpenCL's devices have such a kernel. */
 static void bench_products(const request *r) {
-  const double peak = measure_peak((int)sysconf(_SC_NPROCESSORS_ONLN));
-  printf("\n%-16s %12s %14s %8s (of the processor's peak, %.0f GFLOP/s)\n", "product",
-         "CPU GFLOP/s", "device GFLOP/s", "share", peak * 1e-9);
+  crema_device_info info;
+  check(crema_device_describe(r->device, &info), "device");
+  opencl_peak *peak = crema_device_get_type(r->device) == CREMA_DEVICE_OPENCL
+                          ? opencl_peak_open(info.name, run_seconds)
+                          : NULL;
+  printf("\n%-16s %-7s %12s %12s %8s\n", "product", "", "GFLOP/s", "peak GFLOP/s", "share");
   for (size_t i = 0; i < sizeof products / sizeof products[0]; ++i) {
     crema_net *cpu = parse_net(products[i].text, NULL);
     crema_net *gpu = parse_net(products[i].text, r->device);
-    contestant two[2] = {{"CPU", multiply, cpu, 0.0}, {"device", multiply, gpu, 0.0}};
-    measure(two, 2, 2, 5, 200, 2.0, NULL);
-    const double rate = products[i].operations / two[1].seconds;
-    printf("%-16s %12.1f %14.1f %7.1f%%\n", products[i].name,
-           products[i].operations / two[0].seconds * 1e-9, rate * 1e-9,
-           peak > 0 ? rate / peak * 100 : 0);
+    bench_product(cpu, products[i].operations, NULL, "CPU", products[i].name);
+    bench_product(gpu, products[i].operations, peak, "device", products[i].name);
     crema_net_destroy(gpu);
     crema_net_destroy(cpu);
   }
+  opencl_peak_close(peak);
 }
 
 /* ---- training ---- */

@@ -13,7 +13,8 @@ typedef struct tile_shape {
   const char *options;
 } tile_shape;
 
-static const tile_shape cpu_tile = {8, 32, 1, 1, " -D TM=8 -D TN=32 -D TK=64 -D WM=8 -D WN=32"};
+static const tile_shape cpu_tile = {128, 64, 1, 1,
+                                    " -D TM=128 -D TN=64 -D TK=64 -D WM=128 -D WN=64"};
 static const tile_shape gpu_tile = {64, 64, 16, 16, " -D TM=64 -D TN=64 -D TK=16 -D WM=4 -D WN=4"};
 
 static const tile_shape *tile_of(const cr_opencl_device *own) {

@@ -3,11 +3,12 @@
  * x WN of them. Tiles of TK terms of both factors are in local memory. Sums are in float32, in the order of the
  * terms, by fused multiply-adds where the device is faster with them.
  *
- * On a CPU a work-group is one work-item, whose sums are vectors. */
+ * On a CPU a work-group is one work-item. It adds to BLOCK x 32 sums at a time, which are vectors in registers. */
 #pragma OPENCL FP_CONTRACT ON
 #define ROWS (TM / WM)
 #define COLUMNS (TN / WN)
 #define LANES (ROWS * COLUMNS)
+#define BLOCK 8 /* rows of sums that a CPU keeps in registers */
 
 /* The same on the host (opencl_product.h). */
 typedef struct cr_product {
@@ -104,6 +105,25 @@ static inline int2 cr_tile_at(int e, int width, bool by_term) {
   return by_term ? (int2)(e / TK, e % TK) : (int2)(e % width, e / width);
 }
 
+#if LANES == 1
+/* Adds the products of TK terms to a block of the sums, TN in a row. */
+static inline void cr_add_block(const __local float *left, const __local float *right, float *sum) {
+  float16 part[BLOCK][2];
+  for (int r = 0; r < BLOCK; ++r)
+    for (int x = 0; x < 2; ++x) part[r][x] = vload16(x, sum + r * TN);
+  for (int q = 0; q < TK; ++q) {
+    const float16 first = vload16(0, right + q * TN), second = vload16(1, right + q * TN);
+    for (int r = 0; r < BLOCK; ++r) {
+      const float l = left[q * (TM + 1) + r];
+      part[r][0] += l * first;
+      part[r][1] += l * second;
+    }
+  }
+  for (int r = 0; r < BLOCK; ++r)
+    for (int x = 0; x < 2; ++x) vstore16(part[r][x], x, sum + r * TN);
+}
+#endif
+
 __kernel __attribute__((reqd_work_group_size(COLUMNS, ROWS, 1))) void run(
     const cr_product s, __global char *a_buffer, long a_at, __global char *b_buffer, long b_at, __global char *c_buffer,
     long c_at, __global char *bias_buffer, long bias_at) {
@@ -118,9 +138,8 @@ __kernel __attribute__((reqd_work_group_size(COLUMNS, ROWS, 1))) void run(
 #else
   const bool left_by_term = true, right_by_term = KIND == 3;
 #endif
-  float sum[WM][WN];
-  for (int r = 0; r < WM; ++r)
-    for (int x = 0; x < WN; ++x) sum[r][x] = 0;
+  float sum[WM * WN];
+  for (int e = 0; e < WM * WN; ++e) sum[e] = 0;
   for (long first = 0; first < s.k; first += TK) {
     for (int e = lane; e < TK * TM; e += LANES) {
       const int2 at = cr_tile_at(e, TM, left_by_term);
@@ -133,14 +152,19 @@ __kernel __attribute__((reqd_work_group_size(COLUMNS, ROWS, 1))) void run(
       right[at.y][at.x] = j < s.n && p < s.k ? cr_right(&s, b, group, p, j) : 0;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
+#if LANES == 1
+    for (int r = 0; r < TM && first_row + r < s.m; r += BLOCK)
+      for (int x = 0; x < TN && first_column + x < s.n; x += 32) cr_add_block(&left[0][r], &right[0][x], sum + r * TN + x);
+#else
     for (int q = 0; q < TK; ++q) {
       float factor[WN];
       for (int x = 0; x < WN; ++x) factor[x] = right[q][own_column + x * COLUMNS];
       for (int r = 0; r < WM; ++r) {
         const float l = left[q][own_row * WM + r];
-        for (int x = 0; x < WN; ++x) sum[r][x] += l * factor[x];
+        for (int x = 0; x < WN; ++x) sum[r * WN + x] += l * factor[x];
       }
     }
+#endif
     barrier(CLK_LOCAL_MEM_FENCE);
   }
   for (int r = 0; r < WM; ++r) {
@@ -148,7 +172,7 @@ __kernel __attribute__((reqd_work_group_size(COLUMNS, ROWS, 1))) void run(
       const long i = first_row + own_row * WM + r, j = first_column + own_column + x * COLUMNS;
       if (i >= s.m || j >= s.n) continue;
       const long at = cr_result_at(&s, group, i, j);
-      float value = sum[r][x];
+      float value = sum[r * WN + x];
       if (s.add) value += cr_get(c, at);
 #if KIND == 1
       if (bias.at != 0) value += cr_get(bias, group * s.m + i);
