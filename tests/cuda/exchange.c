@@ -583,6 +583,7 @@ TEST(s3_27_auto_takes_nccl) {
 }
 
 int main(void) {
+  setenv("FAKE_CUDA_SLOW_CODE", "1", 1);
   device_count = crema_device_count(cr_registry_gpu_type());
   if (device_count > MOST_DEVICES) device_count = MOST_DEVICES;
   if (device_count < 1) {
