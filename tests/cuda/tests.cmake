@@ -122,7 +122,7 @@ add_fake(fake_cudnn cudnn 9 fake_cudnn ${fake_dir})
 add_fake(fake_nccl nccl 2 fake_nccl ${fake_dir})
 
 file(GLOB fake_runtime ${CMAKE_CURRENT_LIST_DIR}/fake/fake_runtime.c
-  ${CMAKE_CURRENT_LIST_DIR}/fake/fake_launch.c)
+  ${CMAKE_CURRENT_LIST_DIR}/fake/fake_graph.c ${CMAKE_CURRENT_LIST_DIR}/fake/fake_launch.c)
 add_library(crema_cuda_fake MODULE ${cuda_sources} ${cuda_object} ${fake_runtime})
 set_target_properties(crema_cuda_fake PROPERTIES OUTPUT_NAME crema-cuda C_VISIBILITY_PRESET hidden
   LIBRARY_OUTPUT_DIRECTORY ${fake_dir})

@@ -19,6 +19,9 @@ enum {
 /* A back end's own event: a position in a context's queue of work. The events of crema/event.h,
  * which have states, are built on it. */
 typedef struct cr_native_event cr_native_event;
+
+/* Work of a context that was recorded and can be started again. */
+typedef struct cr_device_graph cr_device_graph;
 typedef struct cr_kernel cr_kernel;
 typedef struct cr_plan cr_plan;
 typedef struct cr_pool cr_pool;
@@ -129,6 +132,21 @@ typedef struct cr_backend {
   /* (optional) NULL: no library exchanges values between devices. */
   const cr_collectives *collectives;
 
+  /* Graphs: (optional) NULL, all four: the back end records no work: */
+
+  /* The calling thread's work on the context is recorded instead of started, until capture_end by
+   * the same thread. Some entries cannot be recorded: those that wait, query, allocate, free, use
+   * an event, or copy from or to the host. If the thread calls one, the recording ends and the
+   * recorded work starts first. */
+  crema_status (*capture_begin)(crema_context *context);
+  /* *out becomes the recorded work, which has not started; NULL: the recording has ended before,
+   * and *why is the static text of the reason. On failure the recorded work is lost. */
+  crema_status (*capture_end)(crema_context *context, cr_device_graph **out, const char **why);
+  /* Queues the work. `passes` is added to the counters with which it draws random numbers. */
+  crema_status (*graph_run)(cr_device_graph *graph, crema_context *context, uint64_t passes);
+  /* To be called when the work is done. Accepts NULL. */
+  void (*graph_destroy)(cr_device_graph *graph);
+
   /* Layouts: (optional) NULL, all three: the back end has none: */
 
   /* The layout of `type` with the same order of values and padding, so that a conversion between
@@ -175,6 +193,9 @@ typedef struct cr_tensor_scratch cr_tensor_scratch;
 
 /* The recorded work of a pass, for replay (memory/trace.h). */
 typedef struct cr_trace cr_trace;
+
+/* The graphs of a pass (memory/capture.h). */
+typedef struct cr_capture cr_capture;
 
 /* Scratch memory that all contexts share that one thread uses on one device. */
 typedef struct cr_scratchpad cr_scratchpad;
@@ -227,6 +248,8 @@ struct crema_context {
   cr_tensor_scratch
       *per_use;    /* for values that are converted per use (memory/tensor_source.h); NULL: none */
   cr_trace *trace; /* that records the work; NULL: none */
+  cr_capture *capture;   /* that notes the tensors of the work; NULL: none */
+  size_t most_workspace; /* that cr_context_workspace was asked for; anybody may reset it */
   cr_watch watch;
   cr_native_event *order; /* made when first needed by cr_context_follow */
   crema_context *next, *before;

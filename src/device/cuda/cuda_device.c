@@ -100,6 +100,7 @@ static void cuda_close(crema_device *device) {
 static crema_status cuda_memory_info(crema_device *device, size_t *free_bytes,
                                      size_t *total_bytes) {
   int before = -1;
+  CR_TRY(cr_cuda_interrupt("memory is allocated"));
   CR_TRY(cr_gpu_enter(device, &before));
   const cudaError_t error = cudaMemGetInfo(free_bytes, total_bytes);
   cr_gpu_leave(before);
@@ -192,6 +193,7 @@ static bool cuda_same_board(crema_device *device, crema_device *peer) {
 
 static crema_status cuda_enable_peer(crema_device *device, crema_device *peer) {
   int before = -1;
+  CR_TRY(cr_cuda_interrupt("devices are connected"));
   CR_TRY(cr_gpu_enter(device, &before));
   cudaError_t error = cudaDeviceEnablePeerAccess(peer->index, 0);
   cr_gpu_leave(before);
@@ -205,6 +207,7 @@ static crema_status cuda_enable_peer(crema_device *device, crema_device *peer) {
 static crema_status cuda_alloc(crema_device *device, size_t bytes, crema_devptr *out) {
   void *memory = NULL;
   int before = -1;
+  CR_TRY(cr_cuda_interrupt("memory is allocated"));
   CR_TRY(cr_gpu_enter(device, &before));
   const cudaError_t error = cudaMalloc(&memory, bytes);
   cr_gpu_leave(before);
@@ -217,6 +220,7 @@ static crema_status cuda_alloc(crema_device *device, size_t bytes, crema_devptr 
  * with it. */
 static void cuda_free(crema_device *device, crema_devptr memory) {
   int before = -1;
+  (void)!cr_cuda_interrupt("memory is freed");
   if (cr_gpu_enter(device, &before) != CREMA_OK) return;
   if (cudaFree((void *)memory.address) != cudaSuccess) (void)cudaGetLastError(); /* NOLINT */
   cr_gpu_leave(before);
@@ -224,6 +228,7 @@ static void cuda_free(crema_device *device, crema_devptr memory) {
 
 static crema_status cuda_host_alloc(crema_device *device, size_t bytes, void **out) {
   int before = -1;
+  CR_TRY(cr_cuda_interrupt("memory is allocated"));
   CR_TRY(cr_gpu_enter(device, &before));
   const cudaError_t error =
       cudaHostAlloc(out, bytes > 0 ? bytes : 1, cudaHostAllocPortable | cudaHostAllocMapped);
@@ -233,6 +238,7 @@ static crema_status cuda_host_alloc(crema_device *device, size_t bytes, void **o
 
 static void cuda_host_free(crema_device *device, void *memory) {
   int before = -1;
+  (void)!cr_cuda_interrupt("memory is freed");
   if (memory == NULL || cr_gpu_enter(device, &before) != CREMA_OK) return;
   if (cudaFreeHost(memory) != cudaSuccess) (void)cudaGetLastError();
   cr_gpu_leave(before);
@@ -297,6 +303,10 @@ const cr_backend cr_gpu_backend = {
     .event_wait = cr_cuda_event_wait,
     .event_query = cr_cuda_event_query,
     .event_finish = cr_cuda_event_finish,
+    .capture_begin = cr_cuda_capture_begin,
+    .capture_end = cr_cuda_capture_end,
+    .graph_run = cr_cuda_graph_run,
+    .graph_destroy = cr_cuda_graph_destroy,
     .host_alias = cuda_host_alias,
     .memory_info = cuda_memory_info,
     .busy = cr_cuda_busy,

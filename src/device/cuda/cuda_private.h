@@ -22,12 +22,19 @@ static inline const cuda_wait *cr_cuda_wait(const crema_device *device) {
 
 /* The plug-in's state of a context. */
 typedef struct cuda_context {
-  cudaStream_t stream;
+  cudaStream_t queue;         /* of the context's work */
+  cudaStream_t stream;        /* where the context's thread puts its work: `queue` or `recorder` */
   cudaEvent_t done;           /* on which a thread sleeps; NULL: threads wait for the stream */
   cr_gpu_fault *fault;        /* in page-locked memory */
   cr_gpu_fault *device_fault; /* the same, by its device address */
   cublasLtHandle_t blas;      /* made when first needed; NULL before */
   void *dnn;                  /* likewise; a cudnnHandle_t */
+  /* Of cuda_graph.c: */
+  cudaStream_t recorder; /* NULL: nothing was recorded yet */
+  uint64_t *passes;      /* see cr_gpu_passes; device memory */
+  bool counts;           /* work that is being recorded reads `passes` */
+  const char *why;       /* the recording was interrupted */
+  cr_device_graph *interrupted;
 } cuda_context;
 
 static inline cuda_context *cr_cuda_context(const crema_context *context) {
@@ -47,6 +54,13 @@ crema_status cr_cuda_library_failure(void) CREMA_MUST_USE;
 /* Whether this process has opened the device, in crema or elsewhere. Opens none. True if the driver
  * cannot be queried. */
 bool cr_cuda_is_open(int index);
+
+/* If the calling thread records work, of whatever context: ends the recording and starts the work,
+ * as `why`, static text, says. Errors: CREMA_E_DEVICE; the work is lost. */
+crema_status cr_cuda_interrupt(const char *why) CREMA_MUST_USE;
+
+/* Frees the context's parts of cuda_graph.c; its work must be done. */
+void cr_cuda_graph_close(cuda_context *state);
 
 /* Loads the kernels of a device function, or of all, into the current device. The runtime otherwise
  * loads a kernel when it is first started. */
@@ -96,6 +110,9 @@ crema_status cr_cuda_blas_handle(crema_context *context, cublasLtHandle_t *out) 
  * header, CREMA_CUDNN. */
 void cr_cuda_close_blas(cuda_context *state);
 void cr_cuda_close_dnn(cuda_context *state);
+
+/* Convolutions that follow go to state->stream. */
+crema_status cr_cuda_dnn_use_stream(const cuda_context *state) CREMA_MUST_USE;
 
 /* "cuBLASLt 13.0" and "cuDNN 9.19.0", or the missing part. */
 void cr_cuda_blas_text(char *text, size_t size);

@@ -8,14 +8,15 @@
 #include "device/cuda/cuda_table.h"
 
 static crema_status open_stream(cuda_context *state, const cuda_wait *wait) {
-  void *fault = NULL, *device_fault = NULL;
-  CR_TRY(cr_cuda_check(cudaStreamCreateWithFlags(&state->stream, cudaStreamNonBlocking),
+  void *fault = NULL, *device_fault = NULL, *passes = NULL;
+  CR_TRY(cr_cuda_check(cudaStreamCreateWithFlags(&state->queue, cudaStreamNonBlocking),
                        "making a stream"));
+  state->stream = state->queue;
   crema_status status;
   if (wait->sleeps) {
-    CR_TRY_GOTO(cr_cuda_check(cudaEventCreateWithFlags(&state->done, wait->event_flags),
-                              "making an event"),
-                stream);
+    CR_TRY_GOTO(
+        cr_cuda_check(cudaEventCreateWithFlags(&state->done, wait->event_flags), "making an event"),
+        stream);
   }
   CR_TRY_GOTO(cr_cuda_check(cudaHostAlloc(&fault, sizeof *state->fault,
                                           cudaHostAllocPortable | cudaHostAllocMapped),
@@ -24,7 +25,10 @@ static crema_status open_stream(cuda_context *state, const cuda_wait *wait) {
   CR_TRY_GOTO(cr_cuda_check(cudaHostGetDevicePointer(&device_fault, fault, 0),
                             "reaching page-locked memory"),
               fault);
+  CR_TRY_GOTO(cr_cuda_check(cudaMalloc(&passes, sizeof *state->passes), "allocating device memory"),
+              fault);
   memset(fault, 0, sizeof *state->fault);
+  state->passes = passes;
   state->fault = fault;
   state->device_fault = device_fault;
   return CREMA_OK;
@@ -33,12 +37,13 @@ fault:
 event:
   if (state->done != NULL) (void)cudaEventDestroy(state->done);
 stream:
-  (void)cudaStreamDestroy(state->stream);
+  (void)cudaStreamDestroy(state->queue);
   return status;
 }
 
 crema_status cr_cuda_context_open(crema_context *context) {
   int before = -1;
+  CR_TRY(cr_cuda_interrupt("a context is opened"));
   cuda_context *state = calloc(1, sizeof *state);
   if (state == NULL) return cr_fail_memory(sizeof *state, "a context");
   crema_status status = cr_gpu_enter(context->device, &before);
@@ -58,6 +63,7 @@ void cr_cuda_context_close(crema_context *context) {
   cuda_context *state = cr_cuda_context(context);
   int before = -1;
   if (state == NULL) return;
+  (void)!cr_cuda_interrupt("a context is closed");
   /* At the end of the process the runtime may be unloaded with all its objects, and libraries that
    * are called then may crash. */
   if (cr_gpu_enter(context->device, &before) == CREMA_OK) {
@@ -66,7 +72,9 @@ void cr_cuda_context_close(crema_context *context) {
 #endif
     cr_cuda_close_blas(state);
     if (state->done != NULL) (void)cudaEventDestroy(state->done);
-    (void)cudaStreamDestroy(state->stream);
+    cr_cuda_graph_close(state);
+    (void)cudaStreamDestroy(state->queue);
+    (void)cudaFree(state->passes);
     (void)cudaFreeHost(state->fault);
     (void)cudaGetLastError();
     cr_gpu_leave(before);
@@ -76,14 +84,15 @@ void cr_cuda_context_close(crema_context *context) {
 }
 
 static cudaError_t await_stream(const cuda_context *state) {
-  if (state->done == NULL) return cudaStreamSynchronize(state->stream);
-  const cudaError_t error = cudaEventRecord(state->done, state->stream);
+  if (state->done == NULL) return cudaStreamSynchronize(state->queue);
+  const cudaError_t error = cudaEventRecord(state->done, state->queue);
   return error != cudaSuccess ? error : cudaEventSynchronize(state->done);
 }
 
 crema_status cr_cuda_finish(crema_context *context) {
   cuda_context *state = cr_cuda_context(context);
   int before = -1;
+  CR_TRY(cr_cuda_interrupt("the host waits for the device"));
   CR_TRY(cr_gpu_enter(context->device, &before));
   const cudaError_t error = await_stream(state);
   cr_gpu_leave(before);
@@ -97,8 +106,9 @@ crema_status cr_cuda_failure(crema_context *context) {
 
 crema_status cr_cuda_busy(crema_context *context, bool *out) {
   int before = -1;
+  CR_TRY(cr_cuda_interrupt("the host looks whether the device is done"));
   CR_TRY(cr_gpu_enter(context->device, &before));
-  const cudaError_t error = cudaStreamQuery(cr_cuda_context(context)->stream);
+  const cudaError_t error = cudaStreamQuery(cr_cuda_context(context)->queue);
   cr_gpu_leave(before);
   *out = error == cudaErrorNotReady;
   /* "Not ready" would otherwise be the pending failure that the next launch reports. */
@@ -125,6 +135,7 @@ crema_status cr_cuda_copy(crema_context *context, cr_copy_kind kind, uintptr_t d
   int before = -1;
   if (bytes == 0 || dst == src) return CREMA_OK;
   CR_TRY(cr_copy_check(dst, src, bytes));
+  if (kind != CR_COPY_SAME_DEVICE) CR_TRY(cr_cuda_interrupt("values leave or enter the device"));
   CR_TRY(cr_gpu_enter(context->device, &before));
   const cudaError_t error = cudaMemcpyAsync((void *)dst, (const void *)src, bytes, /* NOLINT */
                                             copy_direction(kind), cr_cuda_context(context)->stream);
@@ -178,22 +189,25 @@ void cr_cuda_event_destroy(cr_native_event *event) {
 
 crema_status cr_cuda_event_record(crema_context *context, cr_native_event *event) {
   int before = -1;
+  CR_TRY(cr_cuda_interrupt("other work waits for it"));
   CR_TRY(cr_gpu_enter(context->device, &before));
-  const cudaError_t error = cudaEventRecord(event->event, cr_cuda_context(context)->stream);
+  const cudaError_t error = cudaEventRecord(event->event, cr_cuda_context(context)->queue);
   cr_gpu_leave(before);
   return cr_cuda_check(error, "recording an event");
 }
 
 crema_status cr_cuda_event_wait(crema_context *context, cr_native_event *event) {
   int before = -1;
+  CR_TRY(cr_cuda_interrupt("it waits for other work"));
   CR_TRY(cr_gpu_enter(context->device, &before));
-  const cudaError_t error = cudaStreamWaitEvent(cr_cuda_context(context)->stream, event->event, 0);
+  const cudaError_t error = cudaStreamWaitEvent(cr_cuda_context(context)->queue, event->event, 0);
   cr_gpu_leave(before);
   return cr_cuda_check(error, "waiting for an event");
 }
 
 crema_status cr_cuda_event_query(cr_native_event *event, bool *done) {
   int before = -1;
+  CR_TRY(cr_cuda_interrupt("the host looks whether the device is done"));
   CR_TRY(cr_gpu_enter(event->device, &before));
   const cudaError_t error = cudaEventQuery(event->event);
   cr_gpu_leave(before);
@@ -207,6 +221,7 @@ crema_status cr_cuda_event_query(cr_native_event *event, bool *done) {
 
 crema_status cr_cuda_event_finish(cr_native_event *event) {
   int before = -1;
+  CR_TRY(cr_cuda_interrupt("the host waits for the device"));
   CR_TRY(cr_gpu_enter(event->device, &before));
   const cudaError_t error = cudaEventSynchronize(event->event);
   cr_gpu_leave(before);

@@ -1,4 +1,5 @@
-/* The entries of the device table in cuda_stream.c; device/backend/backend.h describes each. */
+/* The entries of the device table in cuda_stream.c and cuda_graph.c; device/backend/backend.h
+ * describes each. */
 #ifndef CR_CUDA_CUDA_TABLE_H
 #define CR_CUDA_CUDA_TABLE_H
 
@@ -18,5 +19,9 @@ crema_status cr_cuda_event_record(crema_context *context, cr_native_event *event
 crema_status cr_cuda_event_wait(crema_context *context, cr_native_event *event);
 crema_status cr_cuda_event_query(cr_native_event *event, bool *done);
 crema_status cr_cuda_event_finish(cr_native_event *event);
+crema_status cr_cuda_capture_begin(crema_context *context);
+crema_status cr_cuda_capture_end(crema_context *context, cr_device_graph **out, const char **why);
+crema_status cr_cuda_graph_run(cr_device_graph *graph, crema_context *context, uint64_t passes);
+void cr_cuda_graph_destroy(cr_device_graph *graph);
 
 #endif

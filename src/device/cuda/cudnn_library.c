@@ -104,6 +104,11 @@ crema_status cr_cuda_dnn_handle(crema_context *context, cudnnHandle_t *out) {
   return CREMA_OK;
 }
 
+crema_status cr_cuda_dnn_use_stream(const cuda_context *state) {
+  if (state->dnn == NULL) return CREMA_OK;
+  return cr_cudnn_check(&cudnn, cudnn.cudnnSetStream(state->dnn, state->stream), "a stream");
+}
+
 void cr_cuda_close_dnn(cuda_context *state) {
   if (state->dnn != NULL) (void)cudnn.cudnnDestroy(state->dnn);
   state->dnn = NULL;

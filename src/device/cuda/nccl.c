@@ -89,8 +89,8 @@ static crema_status make_member(const crema_device *device, cr_member **out) {
   return CREMA_OK;
 }
 
-/* To load a kernel, the driver may wait until the device is idle. A device that runs a collective is
- * busy until all ranks have queued theirs, so all kernels are loaded before the first one. */
+/* To load a kernel, the driver may wait until the device is idle. A device that runs a collective
+ * is busy until all ranks have queued theirs, so all kernels are loaded before the first one. */
 static crema_status load_kernels(const crema_device *device) {
   int before = -1;
   CR_TRY(cr_gpu_enter(device, &before));
@@ -160,8 +160,9 @@ static int type_of(crema_dtype type) {
 static crema_status start(cr_member *member, crema_context *context, const cr_collective *call) {
   void *memory = (void *)call->memory.address; /* NOLINT */
   const size_t count = (size_t)call->count;
-  const cudaStream_t stream = cr_cuda_context(context)->stream;
+  const cudaStream_t stream = cr_cuda_context(context)->queue;
   int before = -1;
+  CR_TRY(cr_cuda_interrupt("devices exchange values"));
   CR_TRY(enter(member, &before));
   const int result = call->sum ? nccl.AllReduce(memory, memory, count, type_of(call->type),
                                                 CR_NCCL_SUM, member->comm, stream)

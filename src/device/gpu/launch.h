@@ -64,6 +64,10 @@ crema_status cr_gpu_start(crema_context *context, const cr_gpu_launch *launch) C
 /* (driver) The device address of the context's record, in which kernels report invalid numbers. */
 cr_gpu_fault *cr_gpu_fault_of(crema_context *context);
 
+/* (driver) Where the kernels of a graph that is being recorded find the number of passes that follow
+ * the recorded one; NULL: they run at once, and none follows. */
+const uint64_t *cr_gpu_passes(crema_context *context);
+
 /* Turns a kernel's fault into an error and clears it. Errors: CREMA_E_RANGE. */
 crema_status cr_gpu_fault_take(cr_gpu_fault *fault) CREMA_MUST_USE;
 

@@ -25,6 +25,7 @@ static crema_status dropout_fwd(const cr_call *call) {
       .count = cr_op_arg_count(call->desc, 0),
       .seed = call->scalars->seed,
       .counter = call->scalars->counter,
+      .passes = cr_gpu_passes(call->context),
       .threshold = ratio > 0 ? (uint64_t)((double)ratio * 4294967296.0) : 0,
       .scale = keep_scale(ratio)};
   return cr_gpu_each_in(call, CR_DEVICE_FUNCTION_dropout_fwd, &args, (args.count + 3) / 4);

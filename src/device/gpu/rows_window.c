@@ -104,6 +104,7 @@ static crema_status stochastic_pool_fwd(const cr_call *call) {
   args.new_index = cr_gpu_i32(call, 2);
   args.seed = call->scalars->seed;
   args.counter = call->scalars->counter;
+  args.passes = cr_gpu_passes(call->context);
   return cr_gpu_each_in(call, CR_DEVICE_FUNCTION_pool_stochastic, &args, pool_outputs(call));
 }
 

@@ -95,6 +95,7 @@ crema_status cr_context_workspace(crema_context *context, size_t bytes, crema_de
     CR_TRY(cr_context_follow(context, scratchpad->user));
   }
   if (bytes > scratchpad->needed) scratchpad->needed = bytes;
+  if (bytes > context->most_workspace) context->most_workspace = bytes;
   scratchpad->user = context->id;
   *out = scratchpad->workspace.memory;
   return CREMA_OK;

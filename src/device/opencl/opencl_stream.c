@@ -147,6 +147,11 @@ crema_status cr_opencl_busy(crema_context *context, bool *out) {
   return CREMA_OK;
 }
 
+const uint64_t *cr_gpu_passes(crema_context *context) {
+  (void)context;
+  return NULL;
+}
+
 cr_gpu_fault *cr_gpu_fault_of(crema_context *context) {
   return (cr_gpu_fault *)cr_opencl_stream_of(context)->fault_alias.address; /* NOLINT */
 }

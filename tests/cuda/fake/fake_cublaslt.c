@@ -209,31 +209,23 @@ static cr_hd_values values_of(const fake_layout *layout, const void *memory) {
   return (cr_hd_values){(void *)(uintptr_t)memory, (int32_t)layout->type}; /* NOLINT */
 }
 
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha,
-                              const void *a, cublasLtMatrixLayout_t a_layout, const void *b,
-                              cublasLtMatrixLayout_t b_layout, const void *beta, const void *c,
-                              cublasLtMatrixLayout_t c_layout, void *d,
-                              cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t *algo,
-                              void *workspace, size_t bytes, cudaStream_t stream) {
-  fake_desc *m = (fake_desc *)desc;
-  const fake_layout *la = (const fake_layout *)a_layout, *lb = (const fake_layout *)b_layout;
-  const fake_layout *ld = (const fake_layout *)d_layout;
-  const cr_hd_values fa = values_of(la, a), fb = values_of(lb, b), out = values_of(ld, d);
-  const cr_hd_values bias = values_of(ld, m->bias);
-  const float scale = *(const float *)alpha, old = *(const float *)beta;
-  fake_algorithm algorithm;
-  memcpy(&algorithm, algo, sizeof algorithm);
-  const uintptr_t ends = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c | (uintptr_t)d;
-  if (fake_bound() < 0) return CUBLAS_STATUS_NOT_INITIALIZED;
-  if (handle == NULL || stream == NULL || c != d || c_layout != d_layout || workspace == NULL ||
-      bytes < WORKSPACE || algorithm.magic != MAGIC || ends % algorithm.alignment != 0 ||
-      !shapes_fit(m, la, lb, ld) || (m->epilogue == CUBLASLT_EPILOGUE_BIAS && m->bias == NULL)) {
-    return CUBLAS_STATUS_INVALID_VALUE;
-  }
-  fake_load_code(&m->loaded);
-  last.compute = (int)m->compute;
-  last.reductions = (int)algorithm.reductions;
-  if (fake_is_idle()) return CUBLAS_STATUS_SUCCESS;
+/* A product with its values. */
+typedef struct fake_product {
+  fake_desc desc;
+  fake_layout a_layout, b_layout, d_layout;
+  const void *a, *b;
+  void *d, *workspace;
+  float scale, old;
+} fake_product;
+
+static void run(const void *data) {
+  const fake_product *product = data;
+  const fake_desc *m = &product->desc;
+  const fake_layout *la = &product->a_layout, *lb = &product->b_layout, *ld = &product->d_layout;
+  const cr_hd_values fa = values_of(la, product->a), fb = values_of(lb, product->b);
+  const cr_hd_values out = values_of(ld, product->d), bias = values_of(ld, m->bias);
+  const float scale = product->scale, old = product->old;
+  if (fake_is_idle()) return;
   const bool ta = m->op_a == CUBLAS_OP_T, tb = m->op_b == CUBLAS_OP_T;
   const int64_t inner = ta ? la->rows : la->cols;
   for (int64_t j = 0; j < ld->cols; ++j) {
@@ -250,6 +242,40 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
       cr_put(out, j * ld->ld + i, (float)sum);
     }
   }
-  memset(workspace, 0xff, WORKSPACE);
+  memset(product->workspace, 0xff, WORKSPACE);
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha,
+                              const void *a, cublasLtMatrixLayout_t a_layout, const void *b,
+                              cublasLtMatrixLayout_t b_layout, const void *beta, const void *c,
+                              cublasLtMatrixLayout_t c_layout, void *d,
+                              cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t *algo,
+                              void *workspace, size_t bytes, cudaStream_t stream) {
+  fake_desc *m = (fake_desc *)desc;
+  const fake_layout *la = (const fake_layout *)a_layout, *lb = (const fake_layout *)b_layout;
+  const fake_layout *ld = (const fake_layout *)d_layout;
+  fake_algorithm algorithm;
+  memcpy(&algorithm, algo, sizeof algorithm);
+  const uintptr_t ends = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c | (uintptr_t)d;
+  if (fake_bound() < 0) return CUBLAS_STATUS_NOT_INITIALIZED;
+  if (handle == NULL || stream == NULL || c != d || c_layout != d_layout || workspace == NULL ||
+      bytes < WORKSPACE || algorithm.magic != MAGIC || ends % algorithm.alignment != 0 ||
+      !shapes_fit(m, la, lb, ld) || (m->epilogue == CUBLASLT_EPILOGUE_BIAS && m->bias == NULL)) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  fake_load_code(&m->loaded);
+  last.compute = (int)m->compute;
+  last.reductions = (int)algorithm.reductions;
+  const fake_product product = {.desc = *m,
+                                .a_layout = *la,
+                                .b_layout = *lb,
+                                .d_layout = *ld,
+                                .a = a,
+                                .b = b,
+                                .d = d,
+                                .workspace = workspace,
+                                .scale = *(const float *)alpha,
+                                .old = *(const float *)beta};
+  if (!fake_record(stream, run, &product, sizeof product)) run(&product);
   return CUBLAS_STATUS_SUCCESS;
 }

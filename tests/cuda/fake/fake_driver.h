@@ -41,10 +41,27 @@ void fake_change_collectives(int change);
 /* Called where memory is taken, given back, asked for or shown to another device, and where code is
  * loaded: what a driver may not bear meanwhile. */
 void fake_touch_memory(void);
-/* Calls it when code begins to be loaded, and when it is, if *loaded is false; then sets that. */
+/* Calls it when code is loaded, if *loaded is false; then sets that. FAKE_CUDA_SLOW_CODE: loading
+ * takes a while, and it is called again at the end. */
 void fake_load_code(atomic_bool *loaded);
 /* How often that was called meanwhile, and at all. */
 int fake_touched_beside_collectives(void);
 int fake_touched(void);
+
+/* Graphs. A thread records one at a time, on one stream. */
+typedef struct fake_graph fake_graph;
+
+bool fake_begin_recording(struct CUstream_st *stream);
+/* False: the thread does not record there. *out becomes NULL for a recording that was spoiled. */
+bool fake_end_recording(struct CUstream_st *stream, fake_graph **out);
+/* Called by calls that are forbidden to a thread that records: true, and the recording is spoiled.
+ */
+bool fake_spoil(void);
+/* Keeps the work, with a copy of `data`, if the stream records; false: it is to be done now. */
+bool fake_record(struct CUstream_st *stream, void (*run)(const void *data), const void *data,
+                 size_t bytes);
+void fake_run_graph(const fake_graph *graph);
+void fake_keep_graph(fake_graph *graph);
+void fake_release_graph(fake_graph *graph);
 
 #endif

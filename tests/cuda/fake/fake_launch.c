@@ -24,15 +24,18 @@ float cr_thread_block_max(cr_thread_block thread_block, float value) {
 
 typedef struct fake_function {
   const char *text; /* the function's name */
+  size_t bytes;     /* of its arguments */
   void (*each)(const void *args, int64_t i);
   void (*thread_block)(const void *args, int64_t segment, cr_thread_block thread_block);
 } fake_function;
 
 static const fake_function functions[] = {
-#define CR_EACH(name, args) {.text = "cr_" #name "_device", .each = cr_##name##_device},
-#define CR_VALUE(name, args) {.text = "cr_" #name "_device", .each = cr_##name##_stored},
+#define CR_EACH(name, args) \
+  {.text = "cr_" #name "_device", .bytes = sizeof(args), .each = cr_##name##_device},
+#define CR_VALUE(name, args) \
+  {.text = "cr_" #name "_device", .bytes = sizeof(args), .each = cr_##name##_stored},
 #define CR_THREAD_BLOCK(name, args) \
-  {.text = "cr_" #name "_device", .thread_block = cr_##name##_device},
+  {.text = "cr_" #name "_device", .bytes = sizeof(args), .thread_block = cr_##name##_device},
 #include "device/gpu/kernels/device_functions.inc"
 #undef CR_EACH
 #undef CR_VALUE
@@ -172,6 +175,23 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *out, const void *ho
   return cudaSuccess;
 }
 
+/* A kernel with its arguments. */
+typedef struct fake_started {
+  const fake_kernel *kernel;
+  int64_t count;
+  _Alignas(8) char args[8192];
+} fake_started;
+
+static void run(const void *data) {
+  const fake_started *s = data;
+  const cr_thread_block alone = {.lane = 0, .lanes = 1};
+  if (fake_is_idle()) return;
+  for (int64_t i = 0; i < s->count; ++i) {
+    if (s->kernel->shape == EACH) s->kernel->function->each(s->args, i);
+    else s->kernel->function->thread_block(s->args, i, alone);
+  }
+}
+
 cudaError_t cudaLaunchKernel(const void *host_function, dim3 grid, dim3 block, void **args,
                              size_t shared, cudaStream_t stream) {
   fake_kernel *kernel = kernel_of(host_function);
@@ -184,11 +204,9 @@ cudaError_t cudaLaunchKernel(const void *host_function, dim3 grid, dim3 block, v
   memcpy(&count, args[1], sizeof count);
   if (count <= 0) return fake_fail(cudaErrorInvalidValue);
   load(kernel);
-  if (fake_is_idle()) return cudaSuccess;
-  const cr_thread_block alone = {.lane = 0, .lanes = 1};
-  for (int64_t i = 0; i < count; ++i) {
-    if (kernel->shape == EACH) kernel->function->each(args[0], i);
-    else kernel->function->thread_block(args[0], i, alone);
-  }
+  fake_started started = {.kernel = kernel, .count = count};
+  if (kernel->function->bytes > sizeof started.args) return fake_fail(cudaErrorInvalidValue);
+  memcpy(started.args, args[0], kernel->function->bytes);
+  if (!fake_record(stream, run, &started, sizeof started)) run(&started);
   return cudaSuccess;
 }

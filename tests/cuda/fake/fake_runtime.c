@@ -185,6 +185,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int device) {
 }
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes) {
   const int device = fake_device();
+  if (fake_spoil()) return fail(cudaErrorStreamCaptureUnsupported);
   fake_touch_memory();
   *total_bytes = device_bytes;
   pthread_mutex_lock(&world.lock);
@@ -204,6 +205,7 @@ cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer) {
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
   (void)flags;
   const int device = fake_device();
+  if (fake_spoil()) return fail(cudaErrorStreamCaptureUnsupported);
   fake_touch_memory();
   if (world.peer[device][peer]) return fail(cudaErrorPeerAccessAlreadyEnabled);
   world.peer[device][peer] = true;
@@ -224,6 +226,7 @@ static block *find(const void *address) {
 
 static cudaError_t add(void **out, size_t bytes, int device) {
   void *memory = NULL;
+  if (fake_spoil()) return fail(cudaErrorStreamCaptureUnsupported);
   fake_touch_memory();
   if (bytes == 0 || posix_memalign(&memory, 256, bytes) != 0) {
     return fail(cudaErrorMemoryAllocation);
@@ -242,6 +245,7 @@ static cudaError_t add(void **out, size_t bytes, int device) {
 static cudaError_t drop(void *memory, bool host) {
   (void)fake_device();
   if (memory == NULL) return cudaSuccess;
+  if (fake_spoil()) return fail(cudaErrorStreamCaptureUnsupported);
   fake_touch_memory();
   pthread_mutex_lock(&world.lock);
   block *b = find(memory);
@@ -331,10 +335,12 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   atomic_fetch_add(&world.spins, 1);
   (void)fake_device();
+  if (fake_spoil()) return fail(cudaErrorStreamCaptureUnsupported);
   return stream != NULL ? cudaSuccess : fail(cudaErrorInvalidResourceHandle);
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   (void)fake_device();
+  if (fake_spoil()) return fail(cudaErrorStreamCaptureUnsupported);
   pthread_mutex_lock(&world.lock);
   const bool busy = world.busy;
   pthread_mutex_unlock(&world.lock);
@@ -343,6 +349,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
   (void)fake_device();
+  if (fake_spoil()) return fail(cudaErrorStreamCaptureUnsupported);
   return stream != NULL && event != NULL && flags == 0 ? cudaSuccess
                                                        : fail(cudaErrorInvalidResourceHandle);
 }
@@ -363,16 +370,19 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   (void)fake_device();
   if (event->device != stream->device) return fail(cudaErrorInvalidResourceHandle);
+  if (fake_spoil()) return fail(cudaErrorStreamCaptureUnsupported);
   event->recorded = true;
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   (void)fake_device();
+  if (fake_spoil()) return fail(cudaErrorStreamCaptureUnsupported);
   return event != NULL ? cudaSuccess : fail(cudaErrorInvalidResourceHandle);
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   (void)fake_device();
   if (event != NULL && !event->blocking) atomic_fetch_add(&world.spins, 1);
+  if (fake_spoil()) return fail(cudaErrorStreamCaptureUnsupported);
   return event != NULL ? cudaSuccess : fail(cudaErrorInvalidResourceHandle);
 }
 
@@ -388,18 +398,40 @@ static bool kind_fits(enum cudaMemcpyKind kind, int dst, int src) {
   }
 }
 
+/* A copy, or without a source zeros. */
+typedef struct fake_copy {
+  void *dst;
+  const void *src;
+  int value;
+  size_t bytes;
+} fake_copy;
+
+static void run_copy(const void *data) {
+  const fake_copy *c = data;
+  if (c->src != NULL) memmove(c->dst, c->src, c->bytes);
+  else memset(c->dst, c->value, c->bytes);
+}
+
+static cudaError_t copy(const fake_copy *c, cudaStream_t stream) {
+  if (!fake_record(stream, run_copy, c, sizeof *c)) run_copy(c);
+  return cudaSuccess;
+}
+
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t stream) {
   const int to = place_of(dst, bytes), from = place_of(src, bytes);
   (void)fake_device();
   if (stream == NULL || !kind_fits(kind, to, from)) return fail(cudaErrorInvalidValue);
+  if (stream->recording != NULL && kind != cudaMemcpyDeviceToDevice) {
+    (void)fake_spoil();
+    return fail(cudaErrorStreamCaptureUnsupported);
+  }
   if (from >= 0 && to >= 0 && from != to) {
     pthread_mutex_lock(&world.lock);
     ++world.copies[from][to];
     pthread_mutex_unlock(&world.lock);
   }
-  memmove(dst, src, bytes);
-  return cudaSuccess;
+  return copy(&(fake_copy){.dst = dst, .src = src, .bytes = bytes}, stream);
 }
 
 cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t stream) {
@@ -407,6 +439,5 @@ cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t 
   if (stream == NULL || place_of(memory, bytes) != stream->device) {
     return fail(cudaErrorInvalidValue);
   }
-  memset(memory, value, bytes);
-  return cudaSuccess;
+  return copy(&(fake_copy){.dst = memory, .value = value, .bytes = bytes}, stream);
 }

@@ -6,6 +6,7 @@
 
 struct CUstream_st {
   int device;
+  struct fake_graph *recording; /* NULL: work on the stream is done at once */
 };
 
 /* Keeps the error as the thread's last one, and returns it. */

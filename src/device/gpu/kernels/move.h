@@ -12,6 +12,7 @@ typedef struct cr_dropout_args {
   CR_GLOBAL uint8_t *mask; /* 1: kept */
   int64_t count;
   uint64_t seed, counter, threshold; /* the fraction `ratio` of all 2^32 words is below it */
+  const CR_GLOBAL uint64_t *passes; /* see cr_hd_counter */
   float scale;
 } cr_dropout_args;
 
@@ -19,7 +20,7 @@ typedef struct cr_dropout_args {
 CR_HD void cr_dropout_fwd_device(const void *args, int64_t i) {
   const cr_dropout_args *a = (const cr_dropout_args *)args;
   uint32_t word[4];
-  cr_hd_philox(a->seed, a->counter, (uint64_t)i, word);
+  cr_hd_philox(a->seed, cr_hd_counter(a->counter, a->passes), (uint64_t)i, word);
   for (int k = 0; k < 4; ++k) {
     const int64_t at = 4 * i + k;
     if (at >= a->count) return;

@@ -26,4 +26,10 @@ CR_HD void cr_hd_philox(uint64_t key, uint64_t counter_high, uint64_t counter_lo
   out[3] = c3;
 }
 
+/* The counter of a pass. A kernel of a graph was recorded with the counter of one pass, and finds at
+ * `passes` how many followed it. */
+CR_HD uint64_t cr_hd_counter(uint64_t counter, const CR_GLOBAL uint64_t *passes) {
+  return passes != NULL ? counter + *passes : counter;
+}
+
 #endif

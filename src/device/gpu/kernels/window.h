@@ -108,6 +108,7 @@ typedef struct cr_pool_args {
   const CR_GLOBAL int32_t *index;
   CR_GLOBAL int32_t *new_index; /* NULL: not wanted */
   uint64_t seed, counter;
+  const CR_GLOBAL uint64_t *passes; /* see cr_hd_counter */
   cr_hd_slide slide;
 } cr_pool_args;
 
@@ -287,7 +288,7 @@ CR_HD void cr_pool_stochastic_at(const cr_pool_args *a, int64_t i, int axes) {
   int32_t inside = -1;
   if (!span.empty) {
     uint32_t word[4];
-    cr_hd_philox(a->seed, a->counter, (uint64_t)i / 4, word);
+    cr_hd_philox(a->seed, cr_hd_counter(a->counter, a->passes), (uint64_t)i / 4, word);
     const cr_wide share = (cr_wide)word[i % 4] / 4294967296.0;
     cr_pool_draw(s, axes, &span, plane, share * cr_pool_sums(s, axes, &span, plane).value, &value,
                  &inside);
