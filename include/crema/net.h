@@ -38,6 +38,10 @@ typedef struct crema_net_options {
    * in the backward pass. It uses less memory and about a third more time. Results do not change.
    * It has no effect on a TEST net. */
   bool recompute;
+  /* Let a CUDA device capture whole passes in graphs and run these later, with fewer calls of the
+   * host. Results do not change. Passes that no graph can hold run as without; the log says why.
+   * It has no effect on a net that plans memory, and on other devices. */
+  bool graphs;
 } crema_net_options;
 
 /* Sets the defaults: phase TEST, level 0, no stages, the CPU, CREMA_MATH_DEFAULT, seed -1, all

@@ -89,5 +89,6 @@ const cr_layer_class cr_layer_gradient_scaler = {
     .tops = {1, 1},
     .in_place = true,
     .memory.preserves = preserves,
+    .memory.varies = true,
     .fusion.noop_in_test = cr_layer_passes_in_test,
 };

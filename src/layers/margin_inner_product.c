@@ -285,5 +285,6 @@ const cr_layer_class cr_layer_margin_inner_product = {
     .no_gradient_bottoms = 1u << 1,
     .graph.integer_bottoms = 1u << 1,
     .uses_bottom = cr_layer_always,
+    .memory.varies = true,
     .destroy = destroy,
 };

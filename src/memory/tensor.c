@@ -27,6 +27,7 @@
 #include "core/fail.h"
 #include "device/copy.h"
 #include "device/watch.h"
+#include "memory/capture.h"
 #include "memory/check.h"
 #include "memory/trace_private.h"
 #include "memory/view.h"
@@ -130,6 +131,7 @@ crema_status cr_tensor_read_for(cr_tensor *tensor, crema_context *context, cr_fo
   format_slot *slot = valid_slot(v, format);
   crema_status status = CREMA_OK;
   if (held != NULL) *held = NULL;
+  if (context->capture != NULL) cr_capture_note(context->capture, tensor, 'R', format);
   if (slot != NULL && cr_syncedmem_get(&slot->memory, context, out)) {
     if (has_alone(v)) note_access(v, slot);
     return CREMA_OK;
@@ -153,6 +155,7 @@ crema_status cr_tensor_write(cr_tensor *tensor, crema_context *context, cr_forma
   values *v = tensor->values;
   format_slot *slot = NULL;
   cr_trace_note_written(context, v);
+  if (context->capture != NULL) cr_capture_note(context->capture, tensor, 'W', format);
   CR_TRY(access_slot(v, context, format, &slot));
   if (v->alias != NULL) CR_TRY(cr_tensor_alias_enter(v, context, slot, false));
   CR_TRY(cr_syncedmem_overwrite(&slot->memory, context, out));
@@ -165,6 +168,7 @@ crema_status cr_tensor_update(cr_tensor *tensor, crema_context *context, cr_form
   values *v = tensor->values;
   format_slot *slot = NULL;
   cr_trace_note_written(context, v);
+  if (context->capture != NULL) cr_capture_note(context->capture, tensor, 'U', format);
   CR_TRY(access_slot(v, context, format, &slot));
   CR_TRY(cr_tensor_make_valid(v, context, slot));
   CR_TRY(cr_syncedmem_write(&slot->memory, context, true, out));

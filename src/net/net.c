@@ -10,6 +10,7 @@
 #include "memory/tensor_source.h"
 #include "memory/trace.h"
 #include "net/graph.h"
+#include "net/graphs.h"
 #include "net/lifetimes.h"
 #include "net/loss.h"
 #include "net/run.h"
@@ -22,6 +23,7 @@ void crema_net_options_init(crema_net_options *options) {
 void crema_net_destroy(crema_net *net) {
   if (net == NULL) return;
   cr_trace_destroy(net->recording.trace);
+  cr_net_graphs_free(net);
   cr_net_loss_free(net);
   free(net->decay_mult);
   free(net->lr_mult);
@@ -102,6 +104,7 @@ static crema_status build_net(crema_net *net, const crema_net_options *options,
   if (status == CREMA_OK) status = cr_net_loss_make(net);
   if (status == CREMA_OK) cr_net_label_values(net);
   if (status == CREMA_OK && build->frozen != NULL) status = cr_net_make_commands(net);
+  if (status == CREMA_OK && options->graphs) status = cr_net_graphs_make(net);
   return status;
 }
 

@@ -11,6 +11,7 @@
 #include "memory/trace.h"
 #include "net/common/fail.h"
 #include "net/graph.h"
+#include "net/graphs.h"
 #include "net/lifetimes.h"
 #include "net/loss.h"
 
@@ -90,6 +91,34 @@ static crema_status call_hook(crema_net *net, crema_net_hook_fn *hook, int layer
   return cr_net_take_views(net);
 }
 
+/* Runs the layers from `first` to `last` forward, with the hooks. */
+static crema_status forward_layers(crema_net *net, int first, int last, bool with_loss) {
+  for (int i = first; i <= last; ++i) {
+    CR_TRY(call_hook(net, net->hooks.before_forward, i));
+    crema_status status = forward_layer(net, i, with_loss);
+    if (status != CREMA_OK) return cr_net_fail_in_pass(net, i, status);
+    CR_TRY(call_hook(net, net->hooks.after_forward, i));
+  }
+  return CREMA_OK;
+}
+
+/* Runs the whole net forward, if possible by a graph. The losses are read after it. */
+static crema_status forward_by_graph(crema_net *net, bool with_loss) {
+  const int first = cr_net_graphs_first(net);
+  bool ran = false;
+  CR_TRY(forward_layers(net, 0, first - 1, false));
+  CR_TRY(cr_net_graphs_run(net, CR_FORWARD, &ran));
+  if (!ran) {
+    const crema_status status = forward_layers(net, first, net->layers - 1, false);
+    const crema_status ended = cr_net_graphs_end(net, CR_FORWARD, status == CREMA_OK);
+    CR_TRY(status != CREMA_OK ? status : ended);
+  }
+  for (int i = 0; with_loss && i < net->layers; ++i) {
+    if (net->layer[i].has_loss) CR_TRY(cr_net_loss_add(net, &net->layer[i]));
+  }
+  return CREMA_OK;
+}
+
 /* Leaves the loss to cr_net_loss_read. */
 static crema_status submit_forward(crema_net *net, int first, int last, bool with_loss) {
   CR_TRY(check_range(net, first, last));
@@ -111,13 +140,10 @@ static crema_status submit_forward(crema_net *net, int first, int last, bool wit
   begin_pass(net);
   if (whole) cr_net_begin_commands(net);
   else cr_net_forget_commands(net);
-  for (int i = first; i <= last && status == CREMA_OK; ++i) {
-    CR_TRY_GOTO(call_hook(net, net->hooks.before_forward, i), out);
-    status = forward_layer(net, i, with_loss);
-    if (status != CREMA_OK) status = cr_net_fail_in_pass(net, i, status);
-    else status = call_hook(net, net->hooks.after_forward, i);
-  }
-out:
+  const bool by_graph =
+      first == 0 && last == net->layers - 1 && cr_net_graphs_wanted(net, CR_FORWARD);
+  status =
+      by_graph ? forward_by_graph(net, with_loss) : forward_layers(net, first, last, with_loss);
   if (whole) cr_net_end_commands(net, status == CREMA_OK);
   end_pass(net);
   if (status == CREMA_OK && with_loss) status = cr_net_loss_end(net);
@@ -158,7 +184,28 @@ static crema_status backward_layer(crema_net *net, int index) {
   return CREMA_OK;
 }
 
-/* `watcher` may be NULL. */
+/* Runs the layers from `last` to `first` backward, with the hooks. `watcher` may be NULL. */
+static crema_status backward_layers(crema_net *net, int first, int last,
+                                    const cr_net_watcher *watcher) {
+  for (int i = last; i >= first; --i) {
+    CR_TRY(call_hook(net, net->hooks.before_backward, i));
+    crema_status status = backward_layer(net, i);
+    if (status != CREMA_OK) return cr_net_fail_in_pass(net, i, status);
+    if (watcher != NULL) CR_TRY(watcher->layer_done(watcher->user, i));
+    CR_TRY(call_hook(net, net->hooks.after_backward, i));
+  }
+  return CREMA_OK;
+}
+
+static crema_status backward_by_graph(crema_net *net) {
+  bool ran = false;
+  CR_TRY(cr_net_graphs_run(net, CR_BACKWARD, &ran));
+  if (ran) return CREMA_OK;
+  const crema_status status = backward_layers(net, 0, net->layers - 1, NULL);
+  const crema_status ended = cr_net_graphs_end(net, CR_BACKWARD, status == CREMA_OK);
+  return status != CREMA_OK ? status : ended;
+}
+
 static crema_status backward_range(crema_net *net, int first, int last,
                                    const cr_net_watcher *watcher) {
   CR_TRY(check_range(net, first, last));
@@ -172,14 +219,9 @@ static crema_status backward_range(crema_net *net, int first, int last,
   CR_ASSERT(cr_net_check(net));
   CR_TRY(cr_net_take_views(net));
   begin_pass(net);
-  for (int i = last; i >= first && status == CREMA_OK; --i) {
-    CR_TRY_GOTO(call_hook(net, net->hooks.before_backward, i), out);
-    status = backward_layer(net, i);
-    if (status != CREMA_OK) status = cr_net_fail_in_pass(net, i, status);
-    else if (watcher != NULL) status = watcher->layer_done(watcher->user, i);
-    if (status == CREMA_OK) status = call_hook(net, net->hooks.after_backward, i);
-  }
-out:
+  const bool by_graph = first == 0 && last == net->layers - 1 && watcher == NULL &&
+                        cr_net_graphs_wanted(net, CR_BACKWARD);
+  status = by_graph ? backward_by_graph(net) : backward_layers(net, first, last, watcher);
   end_pass(net);
   return status == CREMA_OK ? cr_net_show_views(net) : status;
 }

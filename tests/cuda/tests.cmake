@@ -196,6 +196,9 @@ endfunction()
 # with libraries that are there and do not start.
 add_fake_test(runtime)
 
+# Passes that are captured in graphs.
+add_fake_test(graphs)
+
 # Which of cuDNN's algorithms is taken, by how much memory there is; handles.
 add_fake_test(algorithms)
 add_test(NAME cuda/version_on_fake COMMAND cuda_algorithms another_version)

@@ -79,6 +79,8 @@ typedef struct cr_layer_memory_part {
   /* In phase TEST, forward runs only ops on tensors of bottoms, tops and parameters, and the same
    * ops each time. */
   bool runs_ops;
+  /* The work of a pass depends on its number, apart from the counter of random numbers. */
+  bool varies;
   /* In place, it needs no copy of its input if the layer before it can make that again. */
   bool makes_input_again;
   /* Whether the values of that top persist to the next pass: a parameter, values of the caller, or

@@ -78,6 +78,9 @@ typedef struct cr_net_replay {
 /* The loss of a pass on its way to the host (net/loss.h). */
 typedef struct cr_net_loss cr_net_loss;
 
+/* Passes that the device has captured (net/graphs.h). */
+typedef struct cr_net_graphs cr_net_graphs;
+
 struct crema_net {
   cr_arena arena; /* memory that lives as long as the net: names, most of the arrays */
   char *name;
@@ -118,6 +121,7 @@ struct crema_net {
   bool debug_info;      /* log in every pass; may be changed between passes */
   cr_net_loss *loss;
   cr_net_recording recording;
+  cr_net_graphs *graphs; /* NULL: no pass is captured */
   crema_net_hooks hooks;
   size_t at; /* during building: the layer of `param` that is being built */
 };

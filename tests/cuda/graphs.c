@@ -1,0 +1,357 @@
+/* Passes that are captured in graphs, over the fake runtime: the same bits as without graphs, also
+ * while the program reads and changes values between passes; and passes that no graph can hold. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "core/fail.h"
+#include "core/rng.h"
+#include "crema/net.h"
+#include "crema/solver.h"
+#include "device/copy.h"
+#include "device/device.h"
+#include "device/memory/device_memory.h"
+#include "fake_symbols.h"
+#include "folder.h"
+#include "log_lines.h"
+
+enum { STEPS = 12, CLASSES = 5, BATCH = 4, PIXELS = 144, MOST_VALUES = 1 << 14 };
+
+static struct {
+  int (*started)(void);
+  int (*living)(void);
+  int (*left_error)(void);
+} fake;
+
+static crema_device *device;
+static log_lines lines;
+
+/* ---- nets ---- */
+
+/* %s: layers between conv1 and the last product. */
+static const char net_text[] =
+    "name: 'small'\n"
+    "layer { name: 'data' type: 'Input' top: 'data' top: 'label' input_param {"
+    " shape { dim: 4 dim: 1 dim: 12 dim: 12 } shape { dim: 4 } } }\n"
+    "layer { name: 'conv1' type: 'Convolution' bottom: 'data' top: 'conv1' convolution_param {"
+    " num_output: 4 kernel_size: 3 weight_filler { type: 'xavier' } } }\n"
+    "%s"
+    "layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'ip' inner_product_param {"
+    " num_output: 5 weight_filler { type: 'xavier' } } }\n"
+    "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' }\n"
+    "layer { name: 'accuracy' type: 'Accuracy' bottom: 'ip' bottom: 'label' top: 'accuracy' }\n";
+
+static const char lenet[] =
+    "layer { name: 'pool1' type: 'Pooling' bottom: 'conv1' top: 'pool1' pooling_param {"
+    " pool: MAX kernel_size: 2 stride: 2 } }\n"
+    "layer { name: 'conv2' type: 'Convolution' bottom: 'pool1' top: 'conv2' convolution_param {"
+    " num_output: 6 kernel_size: 3 weight_filler { type: 'xavier' } } }\n"
+    "layer { name: 'ip1' type: 'InnerProduct' bottom: 'conv2' top: 'x' inner_product_param {"
+    " num_output: 10 weight_filler { type: 'xavier' } } }\n"
+    "layer { name: 'relu' type: 'ReLU' bottom: 'x' top: 'x' }\n";
+
+static const char random_layers[] =
+    "layer { name: 'norm' type: 'BatchNorm' bottom: 'conv1' top: 'norm' }\n"
+    "layer { name: 'scale' type: 'Scale' bottom: 'norm' top: 'norm' scale_param {"
+    " bias_term: true } }\n"
+    "layer { name: 'pool1' type: 'Pooling' bottom: 'norm' top: 'pool1' pooling_param {"
+    " pool: STOCHASTIC kernel_size: 2 stride: 2 } }\n"
+    "layer { name: 'left' type: 'ReLU' bottom: 'pool1' top: 'left' }\n"
+    "layer { name: 'sum' type: 'Eltwise' bottom: 'pool1' bottom: 'left' top: 'sum' }\n"
+    "layer { name: 'drop' type: 'Dropout' bottom: 'sum' top: 'x' }\n";
+
+/* Its factor grows with the number of the pass. */
+static const char varying[] =
+    "layer { name: 'grow' type: 'GradientScaler' bottom: 'conv1' top: 'x' }\n";
+
+/* Runs on the host: there is no kernel for it. */
+static const char on_host[] =
+    "layer { name: 'noise' type: 'Noise' bottom: 'conv1' top: 'x' noise_param {"
+    " gaussian_std: 0.1 } }\n";
+
+static const char solver_text[] =
+    "net: 'net.prototxt' base_lr: 0.05 lr_policy: 'inv' gamma: 0.01 power: 0.75 momentum: 0.9 "
+    "weight_decay: 0.0005 max_iter: 1000 random_seed: 7 snapshot_after_train: false "
+    "iter_size: %d display: 5\n";
+
+static void write_net(const char *layers, int iter_size) {
+  char text[sizeof net_text + sizeof random_layers + 1024];
+  snprintf(text, sizeof text, net_text, layers);
+  write_text("net.prototxt", text);
+  snprintf(text, sizeof text, solver_text, iter_size);
+  write_text("solver.prototxt", text);
+}
+
+/* The `user` of a solver. */
+typedef struct course {
+  int64_t bad; /* the pass with a bad label; -1: none */
+  double loss; /* of the last step */
+} course;
+
+static crema_status feed(void *user, crema_net *net, int64_t pass) {
+  float *data = NULL, *label = NULL;
+  const course *c = user;
+  CR_TRY(crema_blob_mutable_cpu_data(crema_net_input(net, 0), &data));
+  CR_TRY(crema_blob_mutable_cpu_data(crema_net_input(net, 1), &label));
+  for (int n = 0; n < BATCH; ++n) {
+    uint32_t draw[4];
+    cr_philox(1, (uint64_t)pass, (uint64_t)n, draw);
+    label[n] = (float)(draw[0] % CLASSES);
+    for (int i = 0; i < PIXELS; ++i) {
+      cr_philox(2, (uint64_t)(pass * BATCH + n), (uint64_t)i, draw);
+      data[n * PIXELS + i] = (float)(draw[0] >> 8) * 0x1p-24f + (i / 12 == 2 * (int)label[n]);
+    }
+  }
+  if (pass == c->bad) label[1] = CLASSES;
+  return CREMA_OK;
+}
+
+/* ---- training ---- */
+
+typedef struct trained {
+  float value[MOST_VALUES];
+  size_t count;
+  double loss[STEPS];
+  int started; /* graphs */
+} trained;
+
+static void keep_loss(void *user, const crema_solver_progress *progress) {
+  course *c = user;
+  c->loss = progress->loss;
+}
+
+static void keep_weights(crema_net *net, trained *out) {
+  out->count = 0;
+  for (int l = 0; l < crema_net_layer_count(net); ++l) {
+    for (int p = 0; p < crema_net_layer_param_count(net, l); ++p) {
+      crema_blob *blob = crema_net_layer_param(net, l, p);
+      const size_t count = (size_t)crema_blob_count(blob);
+      const float *value = NULL;
+      ok(crema_blob_cpu_data(blob, &value));
+      assert_true(out->count + count <= MOST_VALUES);
+      memcpy(out->value + out->count, value, count * sizeof *value);
+      out->count += count;
+    }
+  }
+}
+
+static crema_blob *first_param(crema_net *net) {
+  for (int l = 0; l < crema_net_layer_count(net); ++l) {
+    if (crema_net_layer_param_count(net, l) > 0) return crema_net_layer_param(net, l, 0);
+  }
+  return NULL;
+}
+
+/* What a program may do between two steps. */
+static void interfere(crema_net *net, int step) {
+  crema_blob *blob = NULL;
+  const float *seen = NULL;
+  float *value = NULL;
+  ok(crema_net_blob(net, "ip", &blob));
+  if (step % 2 == 0) ok(crema_blob_cpu_data(blob, &seen));
+  if (step == 6) {
+    ok(crema_blob_mutable_cpu_data(first_param(net), &value));
+    value[3] += 0.25f;
+  }
+  if (step == 8) ok(crema_blob_cpu_diff(first_param(net), &seen));
+}
+
+static void train(bool graphs, trained *out) {
+  crema_solver_options options;
+  crema_solver *solver = NULL;
+  course the_course = {.bad = -1};
+  const int before = fake.started();
+  crema_solver_options_init(&options);
+  options.device = device;
+  options.feed = feed;
+  options.progress = keep_loss;
+  options.user = &the_course;
+  options.no_memory_plan = true; /* as with graphs */
+  options.graphs = graphs;
+  ok(crema_solver_load(path_of("solver.prototxt"), &options, &solver));
+  for (int i = 0; i < STEPS; ++i) {
+    ok(crema_solver_step(solver, 1));
+    out->loss[i] = the_course.loss;
+    interfere(crema_solver_net(solver), i);
+  }
+  keep_weights(crema_solver_net(solver), out);
+  crema_solver_destroy(solver);
+  out->started = fake.started() - before;
+  assert_int_equal(fake.living(), 0);
+  assert_int_equal(fake.left_error(), 0);
+}
+
+static void check_same(const char *layers, int iter_size, int least) {
+  static trained plain, captured;
+  write_net(layers, iter_size);
+  train(false, &plain);
+  train(true, &captured);
+  assert_int_equal(plain.started, 0);
+  print_message("%d graphs started in %d steps of %d passes\n", captured.started, STEPS, iter_size);
+  assert_true(captured.started >= least);
+  assert_int_equal(captured.count, plain.count);
+  assert_memory_equal(captured.value, plain.value, plain.count * sizeof(float));
+  assert_memory_equal(captured.loss, plain.loss, sizeof plain.loss);
+}
+
+TEST(lenet_trains_to_the_same_bits) {
+  check_same(lenet, 1, 2 * (STEPS - 2));
+}
+
+TEST(dropout_and_stochastic_pooling_draw_the_same_numbers) {
+  check_same(random_layers, 1, 2 * (STEPS - 2));
+}
+
+/* The first pass of an iteration writes gradients, and later passes add to them. */
+TEST(several_passes_accumulate_gradients) {
+  check_same(random_layers, 3, 2 * (3 * STEPS - 5));
+}
+
+/* ---- passes that are not captured ---- */
+
+static int count_reasons(const char *layers, const char *reason, int least) {
+  listen_to(&lines, CREMA_LOG_INFO);
+  check_same(layers, 1, least);
+  stop_listening();
+  return count_lines(&lines, reason);
+}
+
+TEST(a_layer_that_changes_from_pass_to_pass_is_not_captured) {
+  assert_int_equal(count_reasons(varying,
+                                 "graphs: the forward pass of net 'small' is not captured: "
+                                 "layer 'grow': its work depends on the number of the pass",
+                                 0),
+                   1);
+}
+
+/* Its forward work is interrupted again and again; the backward pass is captured. */
+TEST(a_layer_on_the_host_is_not_captured) {
+  assert_int_equal(
+      count_reasons(on_host, "graphs: the forward pass of net 'small' is not captured", STEPS - 4),
+      1);
+}
+
+/* Kernels of a graph report bad labels as others do. */
+TEST(a_bad_label_is_reported) {
+  crema_solver_options options;
+  crema_solver *solver = NULL;
+  course the_course = {.bad = 7};
+  write_net(lenet, 1);
+  crema_solver_options_init(&options);
+  options.device = device;
+  options.feed = feed;
+  options.user = &the_course;
+  options.graphs = true;
+  ok(crema_solver_load(path_of("solver.prototxt"), &options, &solver));
+  ok(crema_solver_step(solver, 7));
+  const int before = fake.started();
+  assert_fails(crema_solver_step(solver, 1), CREMA_E_RANGE, "label 5");
+  assert_int_equal(fake.started() - before, 2);
+  crema_solver_destroy(solver);
+}
+
+/* ---- inference ---- */
+
+static void run_net(crema_net *net, int batch, float *out) {
+  const crema_shape shape = {4, {batch, 1, 12, 12}}, labels = {1, {batch}};
+  crema_blob *blob = NULL;
+  const float *value = NULL;
+  float *data = NULL;
+  double loss = 0;
+  ok(crema_blob_reshape(crema_net_input(net, 0), &shape));
+  ok(crema_blob_reshape(crema_net_input(net, 1), &labels));
+  ok(crema_blob_mutable_cpu_data(crema_net_input(net, 0), &data));
+  for (int i = 0; i < batch * PIXELS; ++i) data[i] = (float)(i * 7 % 31) / 31;
+  ok(crema_net_forward(net, &loss));
+  ok(crema_net_blob(net, "ip", &blob));
+  ok(crema_blob_cpu_data(blob, &value));
+  memcpy(out, value, (size_t)(batch * CLASSES) * sizeof *value);
+  out[batch * CLASSES] = (float)loss;
+}
+
+/* A change of shape makes new graphs. */
+TEST(a_tested_net_gives_the_same_bits) {
+  static const int batches[] = {4, 4, 4, 4, 2, 2, 2, 2, 2, 4, 4, 4, 4};
+  crema_net *net[2] = {NULL};
+  crema_net_options options;
+  write_net(lenet, 1);
+  crema_net_options_init(&options);
+  options.device = device;
+  options.seed = 3;
+  for (int i = 0; i < 2; ++i) {
+    options.graphs = i == 1;
+    ok(crema_net_load(path_of("net.prototxt"), &options, &net[i]));
+  }
+  const int before = fake.started();
+  for (size_t i = 0; i < sizeof batches / sizeof batches[0]; ++i) {
+    float value[2][BATCH * CLASSES + 1];
+    memset(value, 0, sizeof value);
+    for (int k = 0; k < 2; ++k) run_net(net[k], batches[i], value[k]);
+    assert_memory_equal(value[0], value[1], sizeof value[0]);
+  }
+  assert_true(fake.started() - before >= 4);
+  for (int i = 0; i < 2; ++i) crema_net_destroy(net[i]);
+  assert_int_equal(fake.living(), 0);
+}
+
+/* ---- the device ---- */
+
+/* Work that cannot be recorded starts what was recorded before it. */
+TEST(a_wait_ends_a_recording) {
+  const cr_backend *backend = device->backend;
+  crema_context *context = NULL;
+  crema_devptr memory = {0};
+  cr_device_graph *graph = NULL;
+  const char *why = NULL;
+  float got[4] = {1, 1, 1, 1};
+  ok(crema_context_create(device, 1, &context));
+  ok(cr_device_alloc(device, sizeof got, &memory));
+  ok(cr_copy_from_cpu(context, memory, got, sizeof got));
+  ok(backend->capture_begin(context));
+  ok(backend->zero(context, memory, sizeof got));
+  ok(backend->capture_end(context, &graph, &why));
+  assert_non_null(graph);
+  assert_null(why);
+  ok(cr_copy_to_cpu(context, got, memory, sizeof got));
+  ok(backend->finish(context));
+  assert_true(got[0] == 1 && got[3] == 1); /* it has not started */
+  ok(backend->graph_run(graph, context, 0));
+  ok(cr_copy_to_cpu(context, got, memory, sizeof got));
+  ok(backend->finish(context));
+  assert_true(got[0] == 0 && got[3] == 0);
+  backend->graph_destroy(graph);
+  got[0] = 1;
+  ok(cr_copy_from_cpu(context, memory, got, sizeof got));
+  ok(backend->capture_begin(context));
+  ok(backend->zero(context, memory, sizeof got));
+  ok(cr_copy_to_cpu(context, got, memory, sizeof got));
+  ok(backend->finish(context));
+  assert_true(got[0] == 0);
+  ok(backend->capture_end(context, &graph, &why));
+  assert_null(graph);
+  assert_string_equal(why, "values leave or enter the device");
+  cr_device_free(device, memory);
+  crema_context_destroy(context);
+  assert_int_equal(fake.living(), 0);
+}
+
+static int end(void **state) {
+  (void)unlink(path_of("net.prototxt"));
+  (void)unlink(path_of("solver.prototxt"));
+  return remove_folder(state);
+}
+
+static int begin(void **state) {
+  void *runtime = fake_plugin();
+  const int first = 0;
+  fake_find(runtime, "fake_graphs_started", &fake.started);
+  fake_find(runtime, "fake_graphs_living", &fake.living);
+  fake_find(runtime, "fake_left_error", &fake.left_error);
+  ok(crema_device_open(CREMA_DEVICE_CUDA, &first, 1));
+  ok(crema_device_get(CREMA_DEVICE_CUDA, 0, &device));
+  return make_folder(state);
+}
+
+int main(void) {
+  return run_all_tests(begin, end);
+}
