@@ -184,7 +184,7 @@ TEST(stored_values_become_floats) {
   } rows[] = {
       {CAFFE__TYPE__FLOAT, 8, {0, 0, 0x80, 0x3f, 0, 0, 0x28, 0xc1}, {1, -10.5f}},
       {CAFFE__TYPE__FLOAT16, 4, {0, 0x3c, 0x40, 0xc9}, {1, -10.5f}},
-      {CAFFE__TYPE__INT, 8, {0xfe, 0xff, 0xff, 0xff, 0x15, 0xcd, 0x5b, 0x07}, {-2, 123456789}},
+      {CAFFE__TYPE__INT, 8, {0xfe, 0xff, 0xff, 0xff, 0x15, 0xcd, 0x5b, 0x07}, {-2, 123456792}},
       {CAFFE__TYPE__UINT, 8, {0xfe, 0xff, 0xff, 0xff, 1, 2, 0, 0}, {4294967294.0f, 513}},
       {CAFFE__TYPE__DOUBLE,
        16,

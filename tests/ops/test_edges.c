@@ -133,7 +133,7 @@ static void draw_mask(float ratio, uint64_t seed, uint64_t counter, float *y, ui
   float *x = malloc(MASKED * sizeof *x);
   assert_non_null(x);
   for (int i = 0; i < MASKED; ++i) x[i] = 1;
-  cr_op_params desc = {.dropout = {ratio}};
+  cr_op_params desc = {.dropout = {.ratio = ratio}};
   const cr_op_scalars scalars = {.seed = seed, .counter = counter};
   ok(run_ref(&cr_dropout_fwd_f32_ref, &desc, (const crema_shape *[]){&shape, &shape, &shape}, 3,
              (void *[]){x, y, mask}, &scalars));

@@ -548,7 +548,7 @@ TEST(rows_and_masks_have_bounds) {
 TEST(all_may_be_dropped) {
   float x[] = {1, 2, 3, 4, 5}, y[5] = {9, 9, 9, 9, 9}, dx[5] = {9, 9, 9, 9, 9};
   uint8_t mask[5] = {1, 1, 1, 1, 1};
-  const cr_op_params params = {.dropout = {1}};
+  const cr_op_params params = {.dropout = {.ratio = 1}};
   ok(run(&cr_dropout_fwd_f32_ref, "5; 5; 5", &params, (void *[]){x, y, mask},
          &(cr_op_scalars){.seed = 3}));
   ok(run(&cr_dropout_bwd_f32_ref, "5; 5; 5", &params, (void *[]){x, mask, dx}, NULL));

@@ -196,7 +196,7 @@ static crema_status example_open(example *e, cr_op_kind kind) {
   const crema_shape *const shapes[] = {&shape, &shape, &shape};
   const cr_op_desc given = {.kind = kind, .type = CREMA_F32};
   cr_op_desc *desc = NULL;
-  *e = (example){NULL};
+  *e = (example){0};
   CR_TRY(cr_op_describe(&given, kind == CR_OP_PRELU_BWD_SLOPE ? 3 : 2, shapes, NULL, &desc));
   CR_TRY(cr_op_create(&desc, &e->op));
   CR_TRY(cr_tensor_create(CREMA_F32, COUNT, &e->x));
@@ -506,7 +506,7 @@ static followed open_followed(int numbers) {
   static const float number[COUNT] = {1, 1, 1, 1};
   cr_op_desc given = {.kind = numbers > 0 ? CR_OP_IP_INT8 : CR_OP_IP_FWD, .type = CREMA_F32};
   cr_op_desc *desc = NULL;
-  followed f = {NULL};
+  followed f = {0};
   given.u.ip.posts = three_posts;
   ok(cr_op_describe_numbers(&given, 5, shapes, NULL, numbers, number, &desc));
   ok(cr_op_create(&desc, &f.op));

@@ -93,7 +93,7 @@ TEST(channels_of_a_part_take_turns) {
       .shape = {4, {N, 12, H, W}}, .whole = {4, {N, 20, H, W}}, .axis = 1, .at = 5};
   cr_tensor *whole = make(CREMA_F32, &part.whole), *x = make(CREMA_F32, &part.shape);
   cr_tensor *y = make(CREMA_F32, &part.shape);
-  cr_format format;
+  cr_format format = {0};
   crema_devptr data = {0};
   bool done = false;
   ok(cr_tensor_alias_set(x, whole, &part, true, &done));

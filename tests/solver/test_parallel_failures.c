@@ -116,7 +116,8 @@ PARALLEL_TEST(a_failure_waits_for_the_other_devices) {
     waits = 0;
     watches = true;
     const crema_status status = crema_solver_step(c->solver, 3);
-    watches = failed_together = false;
+    watches = false;
+    failed_together = false;
     snprintf(words, sizeof words, "there is no sample for pass %d", (int)pass);
     assert_fails(status, CREMA_E_RANGE, words);
     assert_int_equal(waits, DEVICES);
