@@ -17,7 +17,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # The headers of the libraries, as a pattern under the system's include folders.
 HEADERS = ["lmdb.h", "leveldb", "oneapi", "dnnl*.h", "protobuf-c", "turbojpeg.h", "jpeglib.h", "jmorecfg.h",
            "jerror.h", "jconfig.h", "tiff*.h", "webp", "gif_lib.h", "zlib.h", "zconf.h", "expat*.h", "png*.h",
-           "libpng16", "H5*.h", "hdf5.h"]
+           "libpng16", "H5*.h", "hdf5.h", "CL"]
 KEPT = ("-D", "-std=", "-W", "-ffp-contract", "-fno-exceptions", "-fno-rtti")
 
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/log.h"
+#include "core/system.h"
 
 enum { PATH = 4096 };
 

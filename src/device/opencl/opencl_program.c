@@ -10,6 +10,7 @@
 
 #include "core/fail.h"
 #include "core/log.h"
+#include "core/system.h"
 #include "device/opencl/opencl_private.h"
 #include "device/opencl/opencl_product.h"
 
