@@ -32,6 +32,7 @@ static const variable variables[] = {
     {"DEBUG_GPU_MEM=1", "log each block that the pool takes from a device's driver or returns"},
     {"CREMA_CUDA_PLUGIN=FILE", "libcrema-cuda.so, if it is not next to the command"},
     {"CREMA_CUDA_PATH=DIR:...", "searched first for cuBLASLt, cuDNN and NCCL"},
+    {"CREMA_CUDA_WAIT=sleep", "threads that wait for a CUDA device sleep (default: spin)"},
     {"CUDA_HOME=DIR:...", "searched after the loader's path, before /usr/local/cuda"},
     {"CREMA_OPENCL=TEXT",
      "-gpu 0 means the first OpenCL device whose name or platform has the\n"

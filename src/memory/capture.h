@@ -1,9 +1,9 @@
 /* Work of a pass that a device has captured in graphs, and the tensors that it uses.
  *
- * A graph is work on fixed addresses. It can run instead of a pass if the tensors that the pass
- * uses are as they were before it was captured: each in the same memory, with the newest values in
- * the same place. Afterwards they are brought to the state that the pass would leave. There are
- * several graphs if tensors alternate between places, as the inputs of a net do.
+ * A graph is work on fixed addresses. It can run instead of a pass if the pass's tensors are as they
+ * were before it was captured. Each must be in the same memory, with the newest values in the same
+ * place. Afterwards they are brought to the state that the pass would leave. There are several
+ * graphs if tensors alternate between places, as the inputs of a net do.
  *
  * First a pass is only listed: its tensors are noted. Before each later pass cr_capture_prepare
  * moves the values that the pass reads to the device, so that a graph needs no copies. */

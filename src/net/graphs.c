@@ -15,7 +15,7 @@ enum { MOST_FAILURES = 4, MOST_UNUSED = 24 };
 
 typedef enum graph_step { IDLE, LISTING, CAPTURING } graph_step;
 
-/* What a graph depends on besides tensors. */
+/* The conditions of a graph besides its tensors. */
 typedef struct graph_stamp {
   uint64_t shapes; /* of the net */
   int fusions;
@@ -166,7 +166,7 @@ static bool is_settled(const crema_net *net) {
   return !net->parts_moved && net->planned == net->shapes;
 }
 
-/* What a forward pass does on the host. */
+/* The host's work in a forward pass. */
 static void count_pass(const crema_net *net) {
   for (int i = net->graphs->first; i < net->layers; ++i) {
     cr_net_layer *layer = &net->layer[i];

@@ -53,6 +53,18 @@ static void forget(cr_member *member) {
   (void)member;
 }
 
+static int aborts;
+
+static void note_abort(cr_member *member) {
+  (void)member;
+  ++aborts;
+}
+
+static crema_status refuse_aborted(cr_member *member) {
+  (void)member;
+  return cr_fail(CREMA_E_DEVICE, "the group was aborted");
+}
+
 static crema_status found, made;
 
 static crema_status find(void) {
@@ -229,12 +241,14 @@ CASE_TEST(what_is_asked_of_the_library) {
   assert_int_equal(crema_solver_join(NULL, &id, 1), CREMA_E_ARGUMENT);
   assert_int_equal(crema_solver_join(c->solver, NULL, 1), CREMA_E_ARGUMENT);
   static const cr_collectives library = {
-      .find = find, .join = note_join, .progress = stay_busy, .abort = forget, .leave = forget};
+      .find = find, .join = note_join, .progress = stay_busy, .abort = note_abort,
+      .finalize = refuse_aborted, .leave = forget};
   crema_device *device = c->solver->device;
   const cr_backend *usual = device->backend;
   cr_backend backend = *usual;
   backend.collectives = &library;
   joins = 0;
+  aborts = 0;
   assert_fails(crema_solver_join(c->solver, &id, 1), CREMA_E_UNSUPPORTED,
                "cannot train together here (several devices of one process");
   device->backend = &backend;
@@ -246,6 +260,7 @@ CASE_TEST(what_is_asked_of_the_library) {
     assert_fails(crema_solver_join(c->solver, &id, k == 0 ? 2.5 : 0), CREMA_E_IO,
                  k == 0 ? "waited for 2.5 s for" : "waited for 600 s for");
     assert_int_equal(joins, k + 1);
+    assert_int_equal(aborts, k + 1);
     assert_memory_equal(asked.id, id.bytes, sizeof asked.id);
     assert_int_equal(asked.rank, 1);
     assert_int_equal(asked.ranks, 3);

@@ -1,9 +1,9 @@
 /* Graphs: work that is recorded once and started often.
  *
- * Work is recorded on a stream that nothing else uses. So other threads may meanwhile mark the end
- * of the context's own stream, or wait for it. The thread that records cannot wait for the device,
- * allocate or copy from the host. Before such a call the recording ends, and what was recorded
- * starts at once (cr_cuda_interrupt): work that is recorded is only deferred. */
+ * Work is recorded on a stream that nothing else uses. Meanwhile other threads may mark the end of
+ * the context's own stream, or wait for it. The thread that records cannot wait for the device,
+ * allocate or copy from the host. Before such a call the recording ends, and the recorded work
+ * starts at once (cr_cuda_interrupt). Recording therefore only defers work. */
 #include <stdlib.h>
 
 #include "core/fail.h"
