@@ -26,7 +26,9 @@ ROWS = {"S0": 30, "S1": 53, "S2": 31, "S3": 35, "S4": 60}
 # A row, as comments name it.
 CODE = re.compile(r"\bS[0-4]-\d\d\b")
 
-PLACES = ["cpu", "simulated", "OpenCL (PoCL)", "fake CUDA", "GPU"]
+# Where tests run: what results() yields, and the heading of its column.
+PLACES = {"cpu": "CPU", "simulated": "simulated", "OpenCL (PoCL)": "OpenCL (PoCL)", "fake CUDA": "fake CUDA",
+          "GPU": "GPU"}
 
 HEAD = """# Conformance
 
@@ -34,9 +36,10 @@ What proves each row of the mechanisms that crema is built on: S0 the memory aut
 contexts, S2 prefetching input, S3 parameter exchange, S4 blobs of many types. Written by
 `scripts/conformance.py` from the last run of `make check` and, where there is one, of the tests in `build-cuda`.
 
-*Proved on*: where a test of the row passed: on the CPU, on simulated devices, on PoCL, which runs OpenCL on the CPU,
-over CUDA libraries that run on the host (*fake CUDA*), on a GPU. What was skipped does not count. *Used by*: a command and a public call from
-which the mechanism can be reached, as the sources say; *only tests*: there is neither.
+The columns *CPU* to *GPU* show where a test of the row passed: on the CPU, on simulated devices, on PoCL, which runs
+OpenCL on the CPU, over CUDA libraries that run on the host (*fake CUDA*), on a GPU. A skipped test does not count.
+*Used by*: a command and a public call from which the mechanism can be reached, as the sources say; *only tests*: there
+is neither.
 
 A code in a comment of the sources, such as S1-08, stands for one of the rows below, which say in a line what it is.
 
@@ -172,20 +175,25 @@ def ranges(numbers):
     return ", ".join(f"{a:02}" if a == b else f"{a:02}-{b:02}" for a, b in parts)
 
 
-def summary(state, known, used):
-    """One line a system: how many of its rows are proved, which are not, how many fail, which serve
-    tests alone."""
-    lines = ["| system | rows | proved | not proved | failing | used by tests only |",
-             "| --- | --- | --- | --- | --- | --- |"]
+def summary(state, places, used):
+    """One line a system: how many of its rows are proved, which are not, how many fail, how many PoCL proves,
+    which serve tests alone. Then the rows that simulated devices prove and no other devices."""
+    lines = ["| system | rows | proved | not proved | failing | proved on OpenCL (PoCL) | used by tests only |",
+             "| --- | --- | --- | --- | --- | --- | --- |"]
+    simulated = []
     for system, count in ROWS.items():
         names = [f"{system}-{n:02}" for n in range(1, count + 1)]
         proved = [r for r in names if state.get(r) == "pass"]
         failing = [r for r in names if state.get(r) == "FAIL"]
         without = [int(r[3:]) for r in names if state.get(r) not in ("pass", "FAIL")]
         alone = [int(r[3:]) for r in names if used.get(r) == "only tests"]
+        opencl = [r for r in names if "OpenCL (PoCL)" in places.get(r, ())]
         lines.append(f"| {system} | {count} | {len(proved)} | {ranges(without) or 'none'} "
-                     f"| {len(failing)} | {ranges(alone) or 'none'} |")
-    return "\n".join(lines) + "\n\n"
+                     f"| {len(failing)} | {len(opencl)} | {ranges(alone) or 'none'} |")
+        only = [int(r[3:]) for r in names if places.get(r, set()) - {"cpu"} == {"simulated"}]
+        simulated.append(f"* {system}: {ranges(only) or 'none'}")
+    return ("\n".join(lines) + "\n\nDevices with their own memory prove these rows only by simulation:\n\n"
+            + "\n".join(simulated) + "\n\n")
 
 
 def write_table(found, output):
@@ -194,15 +202,16 @@ def write_table(found, output):
     for program, test, result, place in found:
         for row in rows_of(test):
             of_row.setdefault(row, []).append((program, test, result, place))
-    state, lines, notes, details = {}, [], [], []
+    state, places_of, lines, notes, details = {}, {}, [], [], []
     used = {row: used_by(known[row][1], uses) for row in known if row in of_row}
     for row in sorted(of_row):
         entries = of_row[row]
         words = {result for _, _, result, _ in entries}
         state[row] = "FAIL" if "FAIL" in words else "pass" if "pass" in words else "skipped"
         places = {place for _, _, result, place in entries if result == "pass"}
+        places_of[row] = places
         mechanism, _, note = known.get(row, ("", [], ""))
-        proved = ", ".join(p for p in PLACES if p in places) or "nothing"
+        proved = " | ".join("yes" if p in places else "" for p in PLACES)
         lines.append(f"| {row} | {mechanism} | {state[row]} | {proved} | {used.get(row, '')} |")
         if note:
             notes.append(f"* {row}: {note}")
@@ -213,9 +222,9 @@ def write_table(found, output):
     failing = sum(word == "FAIL" for word in state.values())
     proved = sum(word == "pass" for word in state.values())
     output.write_text(
-        HEAD + summary(state, known, used)
-        + "## Rows\n\n| row | mechanism | result | proved on | used by |\n| --- | --- | --- | --- | --- |\n"
-        + "\n".join(lines) + "\n\n"
+        HEAD + summary(state, places_of, used)
+        + "## Rows\n\n| row | mechanism | result | " + " | ".join(PLACES.values()) + " | used by |\n"
+        + "| --- " * (len(PLACES) + 4) + "|\n" + "\n".join(lines) + "\n\n"
         + "Where the design is another one, or where others do what a row asks for:\n\n"
         + "\n".join(notes) + "\n\n"
         + "## Tests\n\n| row | program | tests |\n| --- | --- | --- |\n" + "\n".join(details)

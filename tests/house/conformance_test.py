@@ -49,16 +49,23 @@ def main():
             (outcome("memory/x", both, False, str(binary)), [(a, "FAIL", "cpu"), (b, "FAIL", "cpu")]),
             (outcome("memory/x", ["Aborted"], False, str(binary)),
              [(a, "FAIL", "cpu"), (b, "FAIL", "cpu")]),
+            (outcome("opencl/rows", both, True),
+             [(a, "pass", "OpenCL (PoCL)"), (b, "pass", "OpenCL (PoCL)")]),
             (conformance.rows_of(a), ["S0-14", "S0-15"]),
             (conformance.ranges([1, 2, 3, 5]), "01-03, 05"),
         ]
         table = pathlib.Path(folder) / "table.md"
-        conformance.write_table([("memory/x", b, "skipped", "cpu"), ("memory/x", a, "pass", "cpu")],
-                                table)
+        found = [("memory/x", b, "skipped", "cpu"), ("memory/x", a, "pass", "cpu"),
+                 ("opencl/x", "s0_14_again", "pass", "OpenCL (PoCL)"), ("memory/x", "s0_16", "pass", "simulated"),
+                 ("memory/x", "s0_17", "pass", "simulated"), ("opencl/x", "s0_17", "pass", "OpenCL (PoCL)")]
+        conformance.write_table(found, table)
         text = table.read_text()
-    checks += [("| S4-29 | writing makes other forms stale | skipped | nothing |" in text, True),
-               ("| S0-14 | host to device | pass | cpu |" in text, True),
-               ("2 rows proved, 0 failing" in text, True)]
+    checks += [("| S4-29 | writing makes other forms stale | skipped |  |  |  |  |  |" in text, True),
+               ("| S0-14 | host to device | pass | yes |  | yes |  |  |" in text, True),
+               ("| used by |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n| S0-14 |" in text, True),
+               ("| S0 | 30 | 4 | 01-13, 18-30 | 0 | 2 |" in text, True),
+               ("* S0: 16\n* S1: none\n" in text, True),
+               ("4 rows proved, 0 failing" in text, True)]
     uses = callgraph.Uses()
     checks += [(uses.of("crema_event_message"), (None, "crema_event_message")),
                (uses.of("cr_tensor_read")[0], "train"), # by way of tables of layers and of ops

@@ -54,4 +54,5 @@ expect_ok "time with layers without a kernel"
 run time -model net.prototxt -iterations 1 -gpu opencl:0
 expect_ok "time -gpu opencl:0"
 grep -q "ran on the CPU" log && fail "ops ran on the CPU"
+proved s1_26_s3_01_s4_31_trainings_on_opencl_devices
 finish

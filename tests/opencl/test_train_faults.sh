@@ -45,4 +45,5 @@ for gpu in 0 0,1; do
   CREMA_OPENCL_CACHE=$work/cache CREMA_OPENCL_OPTIONS="-D cr_update_device=1" train -gpu opencl:$gpu
   expect_error "a kernel that does not compile, -gpu opencl:$gpu" "$device" "does not compile"
 done
+proved s0_06_s3_31_faults_end_trainings
 finish
