@@ -219,6 +219,22 @@ static void await_copies(int queued, int done) {
   expect(now.queued == queued && now.done == done, text);
 }
 
+/* Waits until the copying thread is done with its last copy: a stopped queue would hold it there.
+ * Returns the queue. */
+static const void *await_idle_queue(void) {
+  const double start = cr_clock_seconds();
+  const void *queue = copy_queue(look());
+  bool idle = false;
+  while (!idle && cr_clock_seconds() < start + 60) {
+    for (size_t i = 0, count = look(); i < count; ++i) {
+      if (command[i].queue == queue) idle = command[i].call == SEEN_FINISH;
+    }
+    if (!idle) cr_clock_sleep(1e-4);
+  }
+  expect(idle, "the copying thread waits");
+  return queue;
+}
+
 /* The pass is queued, and its first kernel has not begun. */
 static void expect_waiting_kernel(size_t before) {
   const size_t count = look();
@@ -265,8 +281,9 @@ FIXTURE_TEST(s2_30_the_next_batch_is_copied_during_work) {
   for (int k = 1; k < 10; ++k) {
     const int ahead = k - 1 + DEPTH;
     await_copies(ahead, ahead);
+    const void *queue = await_idle_queue();
     const size_t before = look();
-    loader->stop(copy_queue(before));
+    loader->stop(queue);
     atomic_store(&loader->hold, true);
     forward(net);
     await_copies(ahead + 1, ahead);
