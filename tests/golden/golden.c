@@ -1,5 +1,6 @@
-/* Runs golden cases: golden [-q] [-gpu N] [-type TYPE] [-pending FILE] DIR... Every directory below
- * that holds a case is run; a line a case and a closing count. Exit status 0 when nothing failed.
+/* Runs golden cases: golden [-q] [-errors] [-gpu N] [-type TYPE] [-pending FILE] DIR... Every
+ * directory below that holds a case is run; a line a case and a closing count. Exit status 0 when
+ * nothing failed. -errors: also the largest error of each case, as a fraction of the largest value.
  * Without -pending the list of the source tree counts, where that is at hand. */
 #include "golden.h"
 
@@ -17,7 +18,7 @@
 #include "layers/registry.h"
 
 typedef struct tally {
-  bool quiet;
+  bool quiet, errors;
   char **pending; /* layer types, or type/case, still to come */
   size_t pendings;
   int passed, failed, waiting;
@@ -111,7 +112,9 @@ static void run_one(tally *t, case_runner runner, const char *dir) {
   char why[1024] = "";
   const char *name = case_name(dir);
   const uint64_t before = ops_on_cpu();
+  golden_largest_error = 0;
   int result = runner(dir, why, sizeof why);
+  if (t->errors) printf("error %s %.3g\n", name, golden_largest_error);
   t->ops_on_cpu += ops_on_cpu() - before;
   bool listed = case_is_listed(t, name);
   if (result == GOLDEN_PASS && listed) {
@@ -242,6 +245,8 @@ int main(int argc, char **argv) {
   while (first < argc && argv[first][0] == '-') {
     if (strcmp(argv[first], "-q") == 0) {
       t.quiet = true;
+    } else if (strcmp(argv[first], "-errors") == 0) {
+      t.errors = true;
     } else if (strcmp(argv[first], "-pending") == 0 && first + 1 < argc) {
       pending = argv[++first];
     } else if (strcmp(argv[first], "-gpu") == 0 && first + 1 < argc) {
@@ -249,7 +254,8 @@ int main(int argc, char **argv) {
     } else if (strcmp(argv[first], "-type") == 0 && first + 1 < argc) {
       if (!choose_type(argv[++first])) return 2;
     } else {
-      fprintf(stderr, "usage: golden [-q] [-gpu N] [-type TYPE] [-pending FILE] DIR...\n");
+      fprintf(stderr,
+              "usage: golden [-q] [-errors] [-gpu N] [-type TYPE] [-pending FILE] DIR...\n");
       return 2;
     }
     ++first;

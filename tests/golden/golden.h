@@ -37,4 +37,7 @@ int golden_run_model_case(const char *dir, char *why, size_t why_size);
  * have makes it pending: "unknown layer type 'X'" texts are recognised. */
 int golden_from_status(crema_status status, const char *what, char *why, size_t why_size);
 
+/* The largest result of golden_error since it was set to 0. */
+extern double golden_largest_error;
+
 #endif

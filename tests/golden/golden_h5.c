@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "golden.h"
+
 hid_t golden_h5_open(const char *dir, const char *file) {
   char path[4096];
   snprintf(path, sizeof path, "%s/%s", dir, file);
@@ -102,6 +104,8 @@ bool golden_h5_each(hid_t file, const char *group, golden_visit visit, void *use
   return state.ok;
 }
 
+double golden_largest_error;
+
 double golden_error(const float *reference, const float *computed, size_t count) {
   double scale = 0.0, worst = 0.0;
   for (size_t i = 0; i < count; ++i) scale = fmax(scale, fabs((double)reference[i]));
@@ -111,6 +115,7 @@ double golden_error(const float *reference, const float *computed, size_t count)
     if (reference[i] == computed[i] || isnan(reference[i])) continue;
     worst = fmax(worst, fabs((double)computed[i] - (double)reference[i]));
   }
+  golden_largest_error = fmax(golden_largest_error, worst / scale);
   return worst / scale;
 }
 

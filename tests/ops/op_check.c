@@ -112,8 +112,24 @@ static double largest_term(const op_problem *p, int result) {
   return term;
 }
 
+static void keep_error(op_record *record, crema_dtype type, double fraction) {
+  for (int i = 0; i < OP_TYPES; ++i) {
+    if (tolerances[i].type == type) record->error[i] = fmax(record->error[i], fraction);
+  }
+}
+
+void op_print_errors(const cr_kernel *row, const op_record *record) {
+  const char *wanted = getenv("CREMA_TEST_ERRORS");
+  if (wanted == NULL || strcmp(wanted, "1") != 0) return;
+  for (int i = 0; i < OP_TYPES; ++i) {
+    if (record->error[i] == 0) continue;
+    printf("error %s %s %.3g\n", row->name, crema_dtype_name(tolerances[i].type), record->error[i]);
+  }
+}
+
 /* Error as the golden data measures it: largest difference over largest magnitude. */
-static void compare(const op_problem *p, const op_run *run, double *const *results) {
+static void compare(const op_problem *p, const op_run *run, double *const *results,
+                    op_record *record) {
   for (int i = 0; i < p->desc->args; ++i) {
     if (!p->out[i] || i == p->opaque) continue;
     double scale = largest_term(p, i), error = 0;
@@ -130,6 +146,7 @@ static void compare(const op_problem *p, const op_run *run, double *const *resul
       if (difference != difference) break;
     }
     if (scale == 0) scale = 1;
+    keep_error(record, p->desc->arg[i].type, error / scale);
     if (error <= tolerance(p, i) * scale + p->noise) continue;
     char why[200];
     snprintf(why, sizeof why, "argument %d differs by %g of %g at element %lld: %.9g, not %.9g", i,
@@ -152,7 +169,7 @@ static bool run_and_compare(const op_problem *p, const op_run *run, op_record *r
     fail();
   }
   op_check_reasons(p, run->kernel, held, outcome, outcome == OP_DECLINED ? crema_error_text() : "");
-  if (outcome == OP_RAN) compare(p, run, results);
+  if (outcome == OP_RAN) compare(p, run, results, record);
   if (outcome == OP_DECLINED && strstr(crema_error_text(), "implement")) record->machine = true;
   record->ran += outcome == OP_RAN;
   free_results(results);

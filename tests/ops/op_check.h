@@ -14,6 +14,8 @@
 typedef struct op_record {
   int ran;
   bool machine;
+  double
+      error[OP_TYPES]; /* the largest, of the results of each type, as a fraction of their scale */
 } op_record;
 
 /* Rows of the table at most. */
@@ -23,6 +25,9 @@ enum { OP_ROWS_MAX = 512 };
  * ask for, on values drawn from `rng`. records[n] is of row n of op_table(). */
 void op_check_case(const op_case *test, cr_op_kind kind, crema_dtype type, cr_mt19937 *rng,
                    op_record *records);
+
+/* With CREMA_TEST_ERRORS=1: prints the row's errors, "error ROW TYPE FRACTION". */
+void op_print_errors(const cr_kernel *row, const op_record *record);
 
 /* Whether the row computes with integers of 8 bits, on which test_int8.c runs it. */
 bool op_is_int8(const cr_kernel *kernel);

@@ -57,6 +57,7 @@ TEST(test_kind) {
   for (const cr_kernel *const *row = op_table(); *row; ++row, ++n) {
     if ((*row)->op != kind) continue;
     ++rows;
+    op_print_errors(*row, &records[n]);
     if (op_is_int8(*row)) continue;
     if (records[n].ran > 0) continue;
     if (records[n].machine && !op_is_ref(*row)) {
