@@ -35,15 +35,8 @@ static void open_nccl(char *missing, size_t size) {
   if (missing[0] == '\0') check_version(missing, size);
 }
 
-crema_status cr_cuda_nccl(const cr_nccl **out) {
-  CR_TRY(cr_library_ask(&answer, open_nccl));
-  *out = &nccl;
-  return CREMA_OK;
-}
-
 static crema_status find(void) {
-  const cr_nccl *library = NULL;
-  return cr_cuda_nccl(&library);
+  return cr_library_ask(&answer, open_nccl);
 }
 
 static crema_status check(int result, const char *what) {

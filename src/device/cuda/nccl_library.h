@@ -58,10 +58,6 @@ typedef struct cr_nccl {
 #undef CR_FIELD
 } cr_nccl;
 
-/* The library, opened at the first call. Errors: CREMA_E_UNSUPPORTED; the text names the missing
- * part. */
-crema_status cr_cuda_nccl(const cr_nccl **out) CREMA_MUST_USE;
-
 extern const cr_collectives cr_cuda_collectives;
 
 #endif
