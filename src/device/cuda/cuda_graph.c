@@ -53,10 +53,12 @@ crema_status cr_cuda_capture_begin(crema_context *context) {
   CR_TRY(cr_gpu_enter(context->device, &before));
   drop_interrupted(state);
   crema_status status = cr_cuda_check(begin(state), "recording a graph");
-  if (status == CREMA_OK) status = use_stream(state, state->recorder);
   state->counts = false;
   state->why = NULL;
-  recording = context;
+  if (status == CREMA_OK) {
+    recording = context;
+    status = use_stream(state, state->recorder);
+  }
   cr_gpu_leave(before);
   return status;
 }
