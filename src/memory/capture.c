@@ -5,9 +5,12 @@
 
 #include "core/fail.h"
 #include "device/backend/order.h"
+#include "device/memory/device_memory.h"
 #include "device/memory/scratchpad.h"
 #include "memory/check.h"
 #include "memory/tensor_private.h"
+
+#define NO_MEMORY "the host has no memory for it"
 
 enum { SLOTS = 4, GRAPHS = 8 };
 
@@ -46,6 +49,7 @@ struct cr_capture {
   captured_tensor *entry;
   int count, room;
   bool listing;
+  uint64_t changes;        /* see cr_device_memory_changes, before the pass */
   const char *why;         /* the present pass cannot be captured; NULL: it can */
   size_t workspace;        /* the most that an op takes */
   crema_devptr scratchpad; /* of that size, as prepared */
@@ -95,14 +99,22 @@ crema_status cr_capture_begin_list(cr_capture *capture) {
   capture->listing = true;
   capture->context->most_workspace = 0;
   capture->context->capture = capture;
+  capture->changes = cr_device_memory_changes();
   return CREMA_OK;
+}
+
+/* Ends the notes of a pass. If it allocates or frees memory, such as the memory of new tensors, a
+ * later run of a graph would use memory that has another user by then. */
+static void end_notes(cr_capture *capture) {
+  capture->context->capture = NULL;
+  if (cr_device_memory_changes() != capture->changes) capture->why = "it allocates or frees memory";
 }
 
 static void add(cr_capture *capture, cr_tensor *tensor, char access, cr_format format) {
   if (capture->count == capture->room) {
     const int room = 2 * capture->room + 64;
     captured_tensor *more = realloc(capture->entry, (size_t)room * sizeof *more);
-    if (more == NULL) capture->why = "the host has no memory for it";
+    if (more == NULL) capture->why = NO_MEMORY;
     if (more == NULL) return;
     capture->entry = more;
     capture->room = room;
@@ -145,15 +157,15 @@ static bool look_at(const cr_tensor *tensor, look *out) {
   return true;
 }
 
-bool cr_capture_end_list(cr_capture *capture) {
-  crema_context *context = capture->context;
-  context->capture = NULL;
+const char *cr_capture_end_list(cr_capture *capture) {
+  end_notes(capture);
   capture->listing = false;
-  capture->workspace = context->most_workspace;
-  if (capture->why != NULL || capture->count == 0) return false;
+  capture->workspace = capture->context->most_workspace;
+  if (capture->why != NULL) return capture->why;
+  if (capture->count == 0) return "it does nothing on the device";
   free(capture->now);
   capture->now = calloc((size_t)capture->count, sizeof *capture->now);
-  return capture->now != NULL;
+  return capture->now != NULL ? NULL : NO_MEMORY;
 }
 
 /* ---- runs ---- */
@@ -245,6 +257,7 @@ crema_status cr_capture_begin(cr_capture *capture, uint64_t number) {
   capture->why = look_at_all(capture, g->before) ? NULL : "a tensor has many formats";
   CR_TRY(backend_of(capture)->capture_begin(capture->context));
   capture->context->capture = capture;
+  capture->changes = cr_device_memory_changes();
   return CREMA_OK;
 }
 
@@ -263,7 +276,7 @@ static bool is_steady(const cr_capture *capture, const captured_graph *g) {
 crema_status cr_capture_end(cr_capture *capture, bool done, const char **why) {
   captured_graph *g = &capture->graph[capture->next];
   crema_context *context = capture->context;
-  context->capture = NULL;
+  end_notes(capture);
   *why = NULL;
   CR_TRY(backend_of(capture)->capture_end(context, &g->graph, why));
   if (g->graph == NULL) return CREMA_OK;

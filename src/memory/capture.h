@@ -19,10 +19,10 @@ crema_status cr_capture_create(crema_context *context, cr_capture **out) CREMA_M
 void cr_capture_destroy(cr_capture *capture);
 
 /* Around a pass that is listed, which replaces the list and drops all graphs. The result of the
- * second: whether work was listed that a graph might hold. Errors: failures of the context's work.
- */
+ * second: why no graph can hold the pass (static text), or NULL. Errors: failures of the context's
+ * work. */
 crema_status cr_capture_begin_list(cr_capture *capture) CREMA_MUST_USE;
-bool cr_capture_end_list(cr_capture *capture);
+const char *cr_capture_end_list(cr_capture *capture);
 
 /* Brings the values that the listed pass reads to the device, and reserves its scratch memory. */
 crema_status cr_capture_prepare(cr_capture *capture) CREMA_MUST_USE;

@@ -218,7 +218,11 @@ crema_status cr_net_graphs_end(crema_net *net, cr_net_direction direction, bool 
   const char *why = NULL;
   switch (pass->step) {
     case IDLE: break;
-    case LISTING: pass->listed = cr_capture_end_list(pass->capture) && done; break;
+    case LISTING:
+      why = cr_capture_end_list(pass->capture);
+      pass->listed = why == NULL && done;
+      if (why != NULL) note_failure(net, direction, why);
+      break;
     case CAPTURING:
       CR_TRY(cr_capture_end(pass->capture, done, &why));
       if (why != NULL) {

@@ -198,6 +198,9 @@ add_fake_test(runtime)
 
 # Passes that are captured in graphs.
 add_fake_test(graphs)
+add_test(NAME cuda/graphs_cli_on_fake COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_graphs.sh
+  $<TARGET_FILE:crema_cli> ${PROJECT_SOURCE_DIR})
+set_tests_properties(cuda/graphs_cli_on_fake PROPERTIES ENVIRONMENT "${on_fake}" TIMEOUT 120)
 
 # Which of cuDNN's algorithms is taken, by how much memory there is; handles.
 add_fake_test(algorithms)

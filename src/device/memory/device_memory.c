@@ -21,16 +21,25 @@ static crema_status alloc_for(crema_device *device, size_t bytes, uint64_t user,
   return CREMA_OK;
 }
 
+static _Thread_local uint64_t changes;
+
+uint64_t cr_device_memory_changes(void) {
+  return changes;
+}
+
 crema_status cr_device_alloc(crema_device *device, size_t bytes, crema_devptr *out) {
+  ++changes;
   return alloc_for(device, bytes, 0, out);
 }
 
 crema_status cr_device_alloc_for(crema_context *context, size_t bytes, crema_devptr *out) {
+  ++changes;
   return alloc_for(context->device, bytes, context->id, out);
 }
 
 void cr_device_free_after(crema_device *device, crema_devptr memory, uint64_t id) {
   if (memory.address == 0) return;
+  ++changes;
   if (device->pool == NULL) {
     device->backend->free(device, memory);
   } else if (cr_pool_free(device->pool, memory, id) != CREMA_OK) {

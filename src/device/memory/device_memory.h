@@ -18,4 +18,7 @@ void cr_device_free(crema_device *device, crema_devptr memory);
  * contexts get it after that work is complete. */
 void cr_device_free_after(crema_device *device, crema_devptr memory, uint64_t id);
 
+/* How often the calling thread has allocated or freed device memory by the functions above. */
+uint64_t cr_device_memory_changes(void);
+
 #endif
