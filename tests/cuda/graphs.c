@@ -14,6 +14,7 @@
 #include "fake_symbols.h"
 #include "folder.h"
 #include "log_lines.h"
+#include "memory/capture.h"
 
 enum { STEPS = 12, CLASSES = 5, BATCH = 4, PIXELS = 144, MOST_VALUES = 1 << 14 };
 
@@ -291,6 +292,59 @@ TEST(a_tested_net_gives_the_same_bits) {
   }
   assert_true(fake.started() - before >= 4);
   for (int i = 0; i < 2; ++i) crema_net_destroy(net[i]);
+  assert_int_equal(fake.living(), 0);
+}
+
+/* ---- memory ---- */
+
+/* Changes the first value to 0, with memory for itself if `allocates`. */
+static crema_status change_first(crema_context *context, cr_tensor *tensor, bool allocates) {
+  crema_devptr at = {0}, more = {0};
+  if (allocates) CR_TRY(cr_device_alloc_for(context, 64, &more));
+  CR_TRY(cr_tensor_update(tensor, context, CR_PLAIN_F32, &at));
+  CR_TRY(context->device->backend->zero(context, at, sizeof(float)));
+  cr_device_free(context->device, more);
+  return CREMA_OK;
+}
+
+/* Memory that a pass has for itself may have another user when a graph runs. */
+TEST(a_pass_that_allocates_is_not_captured) {
+  crema_context *context = NULL;
+  cr_capture *capture = NULL;
+  cr_tensor *tensor = NULL;
+  const char *why = NULL;
+  void *host = NULL;
+  bool ran = false;
+  ok(crema_context_create(device, 1, &context));
+  ok(cr_tensor_create(CREMA_F32, 4, &tensor));
+  ok(cr_capture_create(context, &capture));
+  ok(change_first(context, tensor, true)); /* the pool has the memory from now on */
+  ok(cr_capture_begin_list(capture));
+  ok(change_first(context, tensor, true));
+  assert_string_equal(cr_capture_end_list(capture), "it allocates or frees memory");
+  ok(cr_capture_begin_list(capture));
+  ok(change_first(context, tensor, false));
+  assert_null(cr_capture_end_list(capture));
+  for (int allocates = 1; allocates >= 0; --allocates) {
+    ok(cr_capture_prepare(capture));
+    ok(cr_capture_begin(capture, 0));
+    ok(change_first(context, tensor, allocates == 1));
+    ok(cr_capture_end(capture, true, &why));
+    if (allocates == 1) assert_string_equal(why, "it allocates or frees memory");
+    else assert_null(why);
+  }
+  /* The graph does to new values of the host what the pass did. */
+  ok(cr_tensor_host_write(tensor, &host));
+  for (int i = 0; i < 4; ++i) ((float *)host)[i] = 5;
+  ok(cr_capture_prepare(capture));
+  ok(cr_capture_run(capture, 1, &ran));
+  assert_true(ran);
+  const void *got = NULL;
+  ok(cr_tensor_host_read(tensor, &got));
+  assert_true(((const float *)got)[0] == 0 && ((const float *)got)[3] == 5);
+  cr_capture_destroy(capture);
+  cr_tensor_destroy(tensor);
+  crema_context_destroy(context);
   assert_int_equal(fake.living(), 0);
 }
 
