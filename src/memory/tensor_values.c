@@ -205,16 +205,28 @@ void cr_tensor_only_valid(values *v, format_slot *slot) {
   CR_ASSERT(cr_tensor_check(v));
 }
 
-/* Converts from slot `from` to slot `to` on the context's device. */
+/* Whether only kernels of another device than the context's know the order of the values. */
+static bool is_foreign(const crema_context *context, cr_format format) {
+  if (format.layout == NULL) return false;
+  const crema_device *device = format.layout->device;
+  return device != context->device && !device->backend->host_memory;
+}
+
+/* Converts from slot `from` to slot `to` on the context's device, or on the device that knows the
+ * order of `from`. */
 static crema_status convert_slot(values *v, crema_context *context, format_slot *to,
                                  format_slot *from) {
   crema_devptr dst = {0}, src = {0};
+  if (is_foreign(context, from->format)) {
+    CR_TRY(cr_thread_context(from->format.layout->device, 0, &context));
+  }
   CR_TRY(cr_syncedmem_read(&from->memory, context, &src));
   CR_TRY(cr_syncedmem_overwrite(&to->memory, context, &dst));
   cr_trace_add_conversion(context, v, to->format, dst, from->format, src);
   crema_status status =
       cr_watch_convert(context, v->label, v->count, to->format, dst, from->format, src);
-  if (status == CREMA_E_UNSUPPORTED && !context->device->backend->host_memory) {
+  const bool plain = to->format.layout == NULL && from->format.layout == NULL;
+  if (status == CREMA_E_UNSUPPORTED && plain && !context->device->backend->host_memory) {
     return convert_slot(v, cr_host_context(), to, from);
   }
   if (status != CREMA_OK) {
@@ -306,8 +318,15 @@ crema_status cr_tensor_make_valid(values *v, crema_context *context, format_slot
   if (source == NULL) return cr_fail(CREMA_E_INTERNAL, "a tensor without a valid format");
   /* There are more slots than the four that may take part, so none of them is evicted on the way.
    */
-  cr_format middle;
-  while (goes_by_way(source->format, slot->format, &middle)) {
+  cr_format middle = {source->format.type, NULL};
+  if (is_foreign(context, source->format) && !cr_format_equal(middle, slot->format)) {
+    format_slot *via = NULL;
+    CR_TRY(need_slot(v, source->format.layout->device, middle, slot, source, &via));
+    if (!is_valid(via)) CR_TRY(convert_slot(v, context, via, source));
+    source = via;
+  }
+  const bool at_once = context->device->backend->converts_at_once;
+  while (!at_once && goes_by_way(source->format, slot->format, &middle)) {
     format_slot *via = NULL;
     CR_TRY(need_slot_for(v, context, middle, slot, source, &via));
     if (!is_valid(via)) CR_TRY(convert_slot(v, context, via, source));

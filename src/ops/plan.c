@@ -99,13 +99,21 @@ static bool show(const asked *op, cr_op_plan *p, bool as_held) {
   return converts;
 }
 
+/* Whether kernels of the context's device know the order of the values. */
+static bool knows(const crema_context *context, cr_format format) {
+  if (format.layout == NULL) return true;
+  const crema_device *device = format.layout->device;
+  return device == context->device || device->backend->host_memory;
+}
+
 /* Sets the layout hints for the kernel. If the kernel does not accept gaps, the hints have none,
- * and tensors make a copy without gaps. */
+ * and tensors make a copy without gaps. Orders that only another device knows are plain. */
 static void show_hints(const asked *op, const cr_kernel *kernel, cr_op_plan *p) {
   for (int i = 0; i < op->key->desc->args; ++i) {
     const crema_dtype type = p->desc->arg[i].type;
     cr_format held = op->key->hint[i];
     if (!kernel->views || held.type != type) held = cr_format_packed(held);
+    if (!knows(op->context, held)) held.layout = NULL;
     p->shown[i] = (cr_format){type, cr_layout_in(held.layout, type)};
   }
 }
@@ -155,7 +163,8 @@ static crema_status offer(const asked *op, cr_op_plan *p) {
 static bool reorders(const asked *op, const cr_op_plan *p) {
   for (int i = 0; i < op->key->desc->args; ++i) {
     const cr_layout *held = cr_format_packed(op->key->hint[i]).layout;
-    if (held == NULL || op->use[i].role != CR_ROLE_VALUES || op->use[i].access == 'W') continue;
+    if (held == NULL || !knows(op->context, op->key->hint[i])) continue;
+    if (op->use[i].role != CR_ROLE_VALUES || op->use[i].access == 'W') continue;
     if (cr_format_packed(p->format[i]).layout != cr_layout_in(held, p->format[i].type)) return true;
   }
   return false;

@@ -110,6 +110,8 @@ typedef struct cr_backend {
    * element types are equal, or the layouts have the same order. */
   crema_status (*convert)(crema_context *context, int64_t count, cr_format dst_format,
                           crema_devptr dst, cr_format src_format, crema_devptr src);
+  /* It changes element type and order in one step as fast as either. */
+  bool converts_at_once;
 
   crema_status (*event_create)(crema_device *device, cr_native_event **out);
   void (*event_destroy)(cr_native_event *event);
@@ -147,7 +149,8 @@ typedef struct cr_backend {
   /* To be called when the work is done. Accepts NULL. */
   void (*graph_destroy)(cr_device_graph *graph);
 
-  /* Layouts: (optional) NULL, all three: the back end has none: */
+  /* Layouts: (optional) NULL, all: the back end has none; NULL, `part` and `enlarge`: values of
+   * arrays in its layouts are not stored in other arrays: */
 
   /* The layout of `type` with the same order of values and padding, so that a conversion between
    * the two moves no value. NULL if there is none. Lives as long as `layout`, whose counterpart it
