@@ -1,7 +1,8 @@
 # The rows of the CUDA table on the host, by the comparator that tests the rows of the CPU. Needs
 # neither nvcc nor a GPU.
 file(GLOB cuda_rows CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/device/gpu/rows*.c)
-list(APPEND cuda_rows ${PROJECT_SOURCE_DIR}/src/device/gpu/launch.c ${PROJECT_SOURCE_DIR}/src/device/gpu/fault.c)
+list(APPEND cuda_rows ${PROJECT_SOURCE_DIR}/src/device/gpu/launch.c ${PROJECT_SOURCE_DIR}/src/device/gpu/fault.c
+  ${PROJECT_SOURCE_DIR}/src/device/gpu/layout.c)
 file(GLOB cuda_comparator CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/ops/op_*.c)
 list(REMOVE_ITEM cuda_comparator ${CMAKE_CURRENT_SOURCE_DIR}/ops/op_run.c)
 list(APPEND cuda_comparator ${CMAKE_CURRENT_LIST_DIR}/op_run_device.c)

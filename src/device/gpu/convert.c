@@ -1,16 +1,40 @@
 #include "device/gpu/convert.h"
 
 #include "core/fail.h"
-#include "device/gpu/kernels/convert.h"
+#include "device/gpu/kernels/reorder.h"
 #include "device/gpu/launch.h"
+
+static cr_last_order order_of(cr_format format) {
+  cr_last_order order = {.last = format.layout != NULL};
+  if (!order.last) return order;
+  const crema_shape *shape = &format.layout->shape;
+  order.channels = cr_divisor_of(shape->dim[1]);
+  order.inner = cr_divisor_of(crema_shape_count(shape, 2, shape->axes));
+  return order;
+}
+
+static crema_status reorder(crema_context *context, int64_t count, cr_format dst_format,
+                            crema_devptr dst, cr_format src_format, crema_devptr src) {
+  int before = -1;
+  const cr_reorder_args args = {.from = (const void *)src.address, /* NOLINT */
+                                .to = (void *)dst.address,         /* NOLINT */
+                                .from_type = (int)src_format.type,
+                                .to_type = (int)dst_format.type,
+                                .from_order = order_of(src_format),
+                                .to_order = order_of(dst_format)};
+  CR_TRY(cr_gpu_enter(context->device, &before));
+  const crema_status status = cr_gpu_each(context, CR_DEVICE_FUNCTION_reorder, &args, count);
+  cr_gpu_leave(before);
+  return status;
+}
+
+static bool is_same_order(const cr_layout *a, const cr_layout *b) {
+  return a == b || (a != NULL && b != NULL && crema_shape_equal(&a->shape, &b->shape));
+}
 
 crema_status cr_gpu_convert(crema_context *context, int64_t count, cr_format dst_format,
                             crema_devptr dst, cr_format src_format, crema_devptr src) {
   int before = -1;
-  if (dst_format.layout != NULL || src_format.layout != NULL) {
-    return cr_fail(CREMA_E_UNSUPPORTED, "%s devices support plain layouts only",
-                   context->device->backend->name);
-  }
   const size_t size = crema_dtype_size(dst_format.type);
   if (size == 0 || crema_dtype_size(src_format.type) == 0) {
     return cr_fail(CREMA_E_TYPE, "there is no conversion from %s to %s",
@@ -18,6 +42,9 @@ crema_status cr_gpu_convert(crema_context *context, int64_t count, cr_format dst
   }
   if (count <= 0 || (dst.address == src.address && dst_format.type == src_format.type)) {
     return CREMA_OK;
+  }
+  if (!is_same_order(dst_format.layout, src_format.layout)) {
+    return reorder(context, count, dst_format, dst, src_format, src);
   }
   if (dst_format.type == src_format.type) {
     return context->device->backend->copy(context, CR_COPY_SAME_DEVICE, dst.address, src.address,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/fail.h"
+#include "device/gpu/layout.h"
 
 crema_status cr_gpu_run(const cr_call *call) {
   const cr_gpu_row *row = (const cr_gpu_row *)call->plan->kernel;
@@ -17,6 +18,57 @@ crema_status cr_gpu_run(const cr_call *call) {
   const crema_status status = row->run(call);
   cr_gpu_leave(before);
   return status;
+}
+
+static bool is_present(const cr_plan *plan, int arg) {
+  return arg < plan->desc->args && plan->desc->arg[arg].shape.axes >= 0;
+}
+
+/* Whether the shape is `other` with some trailing axes folded. */
+static bool is_fold(const crema_shape *shape, const crema_shape *other) {
+  return shape->axes > 2 && shape->dim[0] == other->dim[0] && shape->dim[1] == other->dim[1] &&
+         crema_shape_count(shape, 2, shape->axes) == crema_shape_count(other, 2, other->axes);
+}
+
+static const cr_layout *hinted(const cr_plan *plan, int arg) {
+  const cr_layout *layout = plan->hint[arg].layout;
+  if (layout == NULL || layout->device != plan->context->device) return NULL;
+  return is_fold(&plan->desc->arg[arg].shape, &layout->shape) ? layout : NULL;
+}
+
+crema_status cr_gpu_follow(cr_plan *plan, unsigned args) {
+  const cr_layout *held = NULL;
+  if (plan->desc->args > (int)(8 * sizeof args)) return CREMA_OK;
+  for (int i = 0; i < plan->desc->args; ++i) {
+    if ((args & CR_ARG(i)) == 0 || !is_present(plan, i)) continue;
+    if (held == NULL) held = hinted(plan, i);
+  }
+  for (int i = 0; held != NULL && i < plan->desc->args; ++i) {
+    const crema_shape *shape = &plan->desc->arg[i].shape;
+    if ((args & CR_ARG(i)) == 0 || !is_present(plan, i)) continue;
+    if (shape->axes < 3 || shape->dim[0] != held->shape.dim[0]) return CREMA_OK;
+  }
+  for (int i = 0; held != NULL && i < plan->desc->args; ++i) {
+    const cr_op_arg *arg = &plan->desc->arg[i];
+    if ((args & CR_ARG(i)) == 0 || !is_present(plan, i)) continue;
+    const bool same = is_fold(&arg->shape, &held->shape);
+    CR_TRY(cr_gpu_last(plan->context->device, same ? &held->shape : &arg->shape, arg->type,
+                       &plan->format[i].layout));
+  }
+  return CREMA_OK;
+}
+
+bool cr_gpu_is_last(const cr_plan *plan, unsigned args) {
+  for (int i = 0; i < plan->desc->args; ++i) {
+    if ((args & CR_ARG(i)) != 0 && plan->format[i].layout != NULL) return true;
+  }
+  return false;
+}
+
+cr_split cr_gpu_split(const cr_plan *plan, int arg) {
+  const cr_split split = cr_op_split(plan->desc, arg, 1);
+  if (plan->format[arg].layout == NULL) return split;
+  return (cr_split){.outer = split.outer * split.inner, .channels = split.channels, .inner = 1};
 }
 
 int64_t cr_gpu_parts(int64_t count, int64_t most) {
@@ -96,9 +148,10 @@ void cr_gpu_free_state(cr_plan *plan) {
 }
 
 int64_t cr_gpu_channel_parts(cr_split split) {
-  /* Enough parts to fill a large device with thread blocks, none shorter than a few thousand terms.
-   */
-  const int64_t most = split.channels > 0 ? 1024 / split.channels : 1;
+  /* Enough parts to fill a large device with thread blocks or, for neighbouring channels, with
+   * threads; none shorter than a few thousand terms. */
+  const int64_t busy = split.inner == 1 ? 32768 : 1024;
+  const int64_t most = split.channels > 0 ? busy / split.channels : 1;
   return cr_gpu_parts(split.outer * split.inner, most > 1 ? most : 1);
 }
 

@@ -31,6 +31,9 @@ crema_status cr_gpu_run(const cr_call *call);
 /* Defines the row cr_<op>_f32_gpu of an op on CR_GPU_FLOATS; without and with scalars. */
 #define CR_GPU_ROW(op, OP, function, ...) \
   CR_GPU_ROW_OF(op##_f32_gpu, OP, F32, function, false, .types = CR_GPU_FLOATS, __VA_ARGS__)
+/* Of rows that call cr_gpu_follow. */
+#define CR_GPU_FOLLOWING_ROW(op, OP, function, ...) \
+  CR_GPU_ROW(op, OP, function, .follows_hints = true, __VA_ARGS__)
 #define CR_GPU_SCALARS_ROW(op, OP, function, ...) \
   CR_GPU_ROW_OF(op##_f32_gpu, OP, F32, function, true, .types = CR_GPU_FLOATS, __VA_ARGS__)
 
@@ -122,6 +125,23 @@ static inline cr_channel_planes cr_gpu_planes(cr_split split) {
                              .channels = cr_divisor_of(split.channels),
                              .inner = cr_divisor_of(split.inner)};
 }
+
+/* Channels-last arguments (layout.h): */
+
+/* A bit for each argument that a row reads and writes in one order of its values. */
+#define CR_ARG(i) (1u << (i))
+
+/* Makes channels-last the order of all arguments in `args`, if one of them is held in it and all
+ * have as many samples, and three axes or more. Else they stay row-major. For plans of rows that
+ * follow hints. Errors: CREMA_E_NO_MEMORY. */
+crema_status cr_gpu_follow(cr_plan *plan, unsigned args) CREMA_MUST_USE;
+
+/* Whether one of the arguments in `args` is channels-last. */
+bool cr_gpu_is_last(const cr_plan *plan, unsigned args);
+
+/* cr_op_split at axis 1, of the argument as it is in memory: channels-last values are folded to
+ * (N S, C, 1). */
+cr_split cr_gpu_split(const cr_plan *plan, int arg);
 
 /* The element type of all arguments that are values, for products. Errors: CREMA_E_UNSUPPORTED when
  * there are several. */

@@ -6,13 +6,17 @@
 
 static cr_affine_args affine_args(const cr_call *call) {
   return (cr_affine_args){.x = cr_gpu_values(call, 0),
-                          .planes = cr_gpu_planes(cr_op_split(call->desc, 0, 1))};
+                          .planes = cr_gpu_planes(cr_gpu_split(call->plan, 0))};
 }
 
 /* Whether the post operations are only a rectifier without a slope. */
 static bool only_rectifies(const cr_posts *posts) {
   return cr_posts_count(posts) == 1 && posts->post[0].kind != CR_POST_ADD &&
          posts->post[0].function == CR_UNARY_RELU && posts->post[0].alpha == 0;
+}
+
+static crema_status affine_fwd_plan(cr_plan *plan) {
+  return cr_gpu_follow(plan, CR_ARG(0) | CR_ARG(CR_ARG_RESULT) | CR_ARG(CR_ARG_ADDEND));
 }
 
 /* x, scale, bias, y. */
@@ -24,6 +28,11 @@ static crema_status affine_fwd(const cr_call *call) {
   args.rectify = only_rectifies(cr_op_posts(call->desc));
   CR_TRY(cr_gpu_each_of(call, 0, CR_DEVICE_FUNCTION_affine, &args));
   return args.rectify ? CREMA_OK : cr_gpu_posts(call, 0, true, 1, 1);
+}
+
+/* The arguments x and y of (x, numbers of the channels, y). */
+static crema_status around_plan(cr_plan *plan) {
+  return cr_gpu_follow(plan, CR_ARG(0) | CR_ARG(2));
 }
 
 /* diff_dst, scale, diff_src. */
@@ -86,7 +95,11 @@ crema_status cr_gpu_posts(const cr_call *call, size_t offset, bool biased, int64
 
 /* Sums over the channels of argument 0. */
 static crema_status sums_plan(cr_plan *plan) {
-  plan->workspace_bytes = cr_gpu_channel_scratchpad(cr_op_split(plan->desc, 0, 1));
+  unsigned images = CR_ARG(0);
+  if (plan->desc->kind != CR_OP_AFFINE_BWD_BIAS) images |= CR_ARG(1);
+  if (plan->desc->kind == CR_OP_RELU_BWD_BIAS) images |= CR_ARG(2);
+  CR_TRY(cr_gpu_follow(plan, images));
+  plan->workspace_bytes = cr_gpu_channel_scratchpad(cr_gpu_split(plan, 0));
   return CREMA_OK;
 }
 
@@ -95,7 +108,7 @@ static crema_status sums(const cr_call *call) {
   const cr_op_kind kind = call->desc->kind;
   const bool bias = kind == CR_OP_AFFINE_BWD_BIAS;
   const int out = bias ? 1 : 2;
-  const cr_gpu_channel_sum sum = {.split = cr_op_split(call->desc, 0, 1),
+  const cr_gpu_channel_sum sum = {.split = cr_gpu_split(call->plan, 0),
                                   .dy = cr_gpu_values(call, bias ? 0 : 1),
                                   .x = bias ? (cr_hd_values){0} : cr_gpu_values(call, 0),
                                   .term = bias                             ? CR_TERM_VALUE
@@ -109,7 +122,7 @@ static crema_status sums(const cr_call *call) {
 
 /* diff_dst, dst, diff_src, diff_bias. */
 static crema_status relu_bwd_bias(const cr_call *call) {
-  const cr_gpu_channel_sum sum = {.split = cr_op_split(call->desc, 0, 1),
+  const cr_gpu_channel_sum sum = {.split = cr_gpu_split(call->plan, 0),
                                   .dy = cr_gpu_values(call, 0),
                                   .x = cr_gpu_values(call, 1),
                                   .dx = cr_gpu_values(call, 2),
@@ -123,13 +136,17 @@ static crema_status relu_bwd_bias(const cr_call *call) {
 static cr_prelu_args prelu_args(const cr_call *call) {
   return (cr_prelu_args){.x = cr_gpu_values(call, 0),
                          .slope = cr_gpu_values(call, 1),
-                         .planes = cr_gpu_planes(cr_op_split(call->desc, 0, 1))};
+                         .planes = cr_gpu_planes(cr_gpu_split(call->plan, 0))};
 }
 
 static crema_status prelu_fwd(const cr_call *call) {
   cr_prelu_args args = prelu_args(call);
   args.out = cr_gpu_values(call, 2);
   return cr_gpu_each_of(call, 0, CR_DEVICE_FUNCTION_prelu_fwd, &args);
+}
+
+static crema_status prelu_bwd_data_plan(cr_plan *plan) {
+  return cr_gpu_follow(plan, CR_ARG(0) | CR_ARG(2) | CR_ARG(3));
 }
 
 /* src, slope, diff_dst, diff_src. */
@@ -142,13 +159,15 @@ static crema_status prelu_bwd_data(const cr_call *call) {
 
 /* The scratchpad: the parts of two sums, then three numbers a channel. */
 static crema_status bn_plan(cr_plan *plan) {
-  const cr_split s = cr_op_split(plan->desc, 0, 1);
+  const bool backward = plan->desc->kind == CR_OP_BN_BWD;
+  CR_TRY(cr_gpu_follow(plan, CR_ARG(0) | CR_ARG(1) | (backward ? CR_ARG(4) : 0)));
+  const cr_split s = cr_gpu_split(plan, 0);
   plan->workspace_bytes = 2 * cr_gpu_channel_scratchpad(s) + 3 * (size_t)s.channels * sizeof(float);
   return CREMA_OK;
 }
 
 static cr_bn_args bn_args(const cr_call *call) {
-  const cr_split s = cr_op_split(call->desc, 0, 1);
+  const cr_split s = cr_gpu_split(call->plan, 0);
   float *numbers = cr_gpu_scratchpad(call, 2 * cr_gpu_channel_scratchpad(s));
   return (cr_bn_args){.x = cr_gpu_values(call, 0),
                       .mean = cr_gpu_f32(call, 2),
@@ -167,7 +186,7 @@ static cr_bn_args bn_args(const cr_call *call) {
  * launch has done so. */
 static crema_status bn_sums(const cr_call *call, const cr_bn_args *args, cr_device_function parts,
                             cr_device_function numbers) {
-  const cr_split s = cr_op_split(call->desc, 0, 1);
+  const cr_split s = cr_gpu_split(call->plan, 0);
   CR_TRY(cr_gpu_blocks_in(call, parts, args, args->parts * s.channels, cr_gpu_part_length(s)));
   if (args->parts == 1) return CREMA_OK;
   return cr_gpu_each_in(call, numbers, args, s.channels);
@@ -259,16 +278,20 @@ static crema_status softmax_bwd(const cr_call *call) {
                           line_length(s));
 }
 
-CR_GPU_ROW(affine_fwd, AFFINE_FWD, affine_fwd, .plan = NULL);
-CR_GPU_ROW(affine_bwd_data, AFFINE_BWD_DATA, affine_bwd_data, .plan = NULL);
-CR_GPU_ROW(affine_bwd_scale, AFFINE_BWD_SCALE, sums, .plan = sums_plan, .can_accumulate = true);
-CR_GPU_ROW(affine_bwd_bias, AFFINE_BWD_BIAS, sums, .plan = sums_plan, .can_accumulate = true);
-CR_GPU_ROW(relu_bwd_bias, RELU_BWD_BIAS, relu_bwd_bias, .plan = sums_plan, .can_accumulate = true);
-CR_GPU_ROW(prelu_fwd, PRELU_FWD, prelu_fwd, .plan = NULL);
-CR_GPU_ROW(prelu_bwd_data, PRELU_BWD_DATA, prelu_bwd_data, .plan = NULL);
-CR_GPU_ROW(prelu_bwd_slope, PRELU_BWD_SLOPE, sums, .plan = sums_plan, .can_accumulate = true);
-CR_GPU_ROW(bn_fwd_train, BN_FWD_TRAIN, bn_fwd_train, .plan = bn_plan);
-CR_GPU_ROW(bn_fwd_global, BN_FWD_GLOBAL, bn_fwd_global, .plan = bn_plan);
-CR_GPU_ROW(bn_bwd, BN_BWD, bn_bwd, .plan = bn_plan, .can_accumulate = true);
+CR_GPU_FOLLOWING_ROW(affine_fwd, AFFINE_FWD, affine_fwd, .plan = affine_fwd_plan);
+CR_GPU_FOLLOWING_ROW(affine_bwd_data, AFFINE_BWD_DATA, affine_bwd_data, .plan = around_plan);
+CR_GPU_FOLLOWING_ROW(affine_bwd_scale, AFFINE_BWD_SCALE, sums, .plan = sums_plan,
+                     .can_accumulate = true);
+CR_GPU_FOLLOWING_ROW(affine_bwd_bias, AFFINE_BWD_BIAS, sums, .plan = sums_plan,
+                     .can_accumulate = true);
+CR_GPU_FOLLOWING_ROW(relu_bwd_bias, RELU_BWD_BIAS, relu_bwd_bias, .plan = sums_plan,
+                     .can_accumulate = true);
+CR_GPU_FOLLOWING_ROW(prelu_fwd, PRELU_FWD, prelu_fwd, .plan = around_plan);
+CR_GPU_FOLLOWING_ROW(prelu_bwd_data, PRELU_BWD_DATA, prelu_bwd_data, .plan = prelu_bwd_data_plan);
+CR_GPU_FOLLOWING_ROW(prelu_bwd_slope, PRELU_BWD_SLOPE, sums, .plan = sums_plan,
+                     .can_accumulate = true);
+CR_GPU_FOLLOWING_ROW(bn_fwd_train, BN_FWD_TRAIN, bn_fwd_train, .plan = bn_plan);
+CR_GPU_FOLLOWING_ROW(bn_fwd_global, BN_FWD_GLOBAL, bn_fwd_global, .plan = bn_plan);
+CR_GPU_FOLLOWING_ROW(bn_bwd, BN_BWD, bn_bwd, .plan = bn_plan, .can_accumulate = true);
 CR_GPU_ROW(softmax_fwd, SOFTMAX_FWD, softmax_fwd, .plan = NULL);
 CR_GPU_ROW(softmax_bwd, SOFTMAX_BWD, softmax_bwd, .plan = NULL);

@@ -4,9 +4,23 @@
 #include "device/gpu/kernels/device_functions.h"
 #include "device/gpu/rows.h"
 
+/* The order of the values does not matter if all arguments have it, and thus the same channels. */
+static crema_status follow_all(cr_plan *plan) {
+  const cr_op_arg *arg = plan->desc->arg;
+  const cr_split first = cr_op_split(plan->desc, 0, 1);
+  for (int i = 1; i < plan->desc->args; ++i) {
+    if (arg[i].shape.axes < 0) continue;
+    const cr_split s = cr_op_split(plan->desc, i, 1);
+    if (s.outer != first.outer || s.channels != first.channels || s.inner != first.inner) {
+      return CREMA_OK;
+    }
+  }
+  return cr_gpu_follow(plan, ~0u);
+}
+
 static crema_status unary_plan(cr_plan *plan) {
   const unsigned function = (unsigned)plan->desc->u.unary.function;
-  if (function < CR_UNARY_FUNCTIONS) return CREMA_OK;
+  if (function < CR_UNARY_FUNCTIONS) return follow_all(plan);
   return cr_fail(CREMA_E_UNSUPPORTED, "element-wise function %u", function);
 }
 
@@ -46,7 +60,7 @@ static int sources_of(const cr_op_desc *desc) {
 
 static crema_status many_plan(cr_plan *plan) {
   const int sources = sources_of(plan->desc);
-  if (sources <= CR_GPU_SOURCES) return CREMA_OK;
+  if (sources <= CR_GPU_SOURCES) return follow_all(plan);
   return cr_fail(CREMA_E_UNSUPPORTED, "%d sources are more than the %d of one kernel", sources,
                  CR_GPU_SOURCES);
 }
@@ -101,22 +115,27 @@ static crema_status set(const cr_call *call) {
   return cr_gpu_each_of(call, 0, CR_DEVICE_FUNCTION_set, &args);
 }
 
+static crema_status copy_plan(cr_plan *plan) {
+  CR_TRY(cr_check_copy(plan));
+  return follow_all(plan);
+}
+
 static crema_status copy(const cr_call *call) {
   const uintptr_t src = call->buffer[0].address, dst = call->buffer[1].address;
   const size_t bytes = cr_gpu_bytes(call, 0);
   return bytes == 0 || src == dst ? CREMA_OK : cr_gpu_copy_bytes(call, dst, src, bytes);
 }
 
-CR_GPU_ROW(unary_fwd, UNARY_FWD, unary_fwd, .plan = unary_plan);
-CR_GPU_ROW(unary_bwd, UNARY_BWD, unary_bwd, .plan = unary_plan);
-CR_GPU_ROW(sum, SUM, many, .plan = many_plan);
-CR_GPU_ROW(prod, PROD, many, .plan = many_plan);
-CR_GPU_ROW(prod_bwd, PROD_BWD, many, .plan = many_plan);
-CR_GPU_ROW(max, MAX, many, .plan = many_plan);
-CR_GPU_ROW(max_bwd, MAX_BWD, max_bwd, .plan = NULL);
-CR_GPU_SCALARS_ROW(axpby, AXPBY, axpby, .plan = NULL);
+CR_GPU_FOLLOWING_ROW(unary_fwd, UNARY_FWD, unary_fwd, .plan = unary_plan);
+CR_GPU_FOLLOWING_ROW(unary_bwd, UNARY_BWD, unary_bwd, .plan = unary_plan);
+CR_GPU_FOLLOWING_ROW(sum, SUM, many, .plan = many_plan);
+CR_GPU_FOLLOWING_ROW(prod, PROD, many, .plan = many_plan);
+CR_GPU_FOLLOWING_ROW(prod_bwd, PROD_BWD, many, .plan = many_plan);
+CR_GPU_FOLLOWING_ROW(max, MAX, many, .plan = many_plan);
+CR_GPU_FOLLOWING_ROW(max_bwd, MAX_BWD, max_bwd, .plan = follow_all);
+CR_GPU_SCALARS_ROW(axpby, AXPBY, axpby, .follows_hints = true, .plan = follow_all);
 CR_GPU_ROW(set, SET, set, .plan = NULL);
-CR_GPU_ROW(copy, COPY, copy, .plan = cr_check_copy);
+CR_GPU_FOLLOWING_ROW(copy, COPY, copy, .plan = copy_plan);
 CR_GPU_ROW_OF(copy_f64_gpu, COPY, F64, copy, false, .plan = cr_check_copy);
 CR_GPU_ROW_OF(copy_i32_gpu, COPY, I32, copy, false, .plan = cr_check_copy);
 CR_GPU_ROW_OF(copy_u8_gpu, COPY, U8, copy, false, .plan = cr_check_copy);

@@ -40,16 +40,27 @@ static crema_status dropout_bwd(const cr_call *call) {
   return cr_gpu_each_of(call, 0, CR_DEVICE_FUNCTION_dropout_bwd, &args);
 }
 
+/* Channels-last parts of the channels are parts of the innermost axis. */
+static crema_status parts_plan(cr_plan *plan) {
+  CR_TRY(plan->desc->kind == CR_OP_CONCAT ? cr_check_concat(plan) : cr_check_slice(plan));
+  return plan->desc->u.axis == 1 ? cr_gpu_follow(plan, ~0u) : CREMA_OK;
+}
+
+static cr_split split_of(const cr_call *call, int arg) {
+  const int axis = call->desc->u.axis;
+  return axis == 1 ? cr_gpu_split(call->plan, arg) : cr_op_split(call->desc, arg, axis);
+}
+
 /* Copies between the parts, arguments first to last - 1, and the whole: CR_GPU_PARTS a launch. */
 static crema_status move_parts(const cr_call *call) {
   const bool joins = call->desc->kind == CR_OP_CONCAT;
-  const int axis = call->desc->u.axis, args = call->desc->args;
+  const int args = call->desc->args;
   const int whole = joins ? args - 1 : 0, first = joins ? 0 : 1, last = joins ? args - 1 : args;
-  const cr_split all = cr_op_split(call->desc, whole, axis);
+  const cr_split all = split_of(call, whole);
   cr_parts_args moved = {
       .whole = cr_gpu_values(call, whole), .step = all.channels * all.inner, .joins = joins};
   for (int k = first; k < last; ++k) {
-    const int64_t length = cr_op_split(call->desc, k, axis).channels * all.inner;
+    const int64_t length = split_of(call, k).channels * all.inner;
     moved.part[moved.parts++] = cr_gpu_values(call, k);
     moved.begin[moved.parts] = moved.begin[moved.parts - 1] + length;
     if (moved.parts < CR_GPU_PARTS && k + 1 < last) continue;
@@ -212,8 +223,8 @@ static crema_status arg_max(const cr_call *call) {
 
 CR_GPU_SCALARS_ROW(dropout_fwd, DROPOUT_FWD, dropout_fwd, .plan = dropout_plan);
 CR_GPU_ROW(dropout_bwd, DROPOUT_BWD, dropout_bwd, .plan = dropout_plan);
-CR_GPU_ROW(concat, CONCAT, move_parts, .plan = cr_check_concat);
-CR_GPU_ROW(slice, SLICE, move_parts, .plan = cr_check_slice);
+CR_GPU_FOLLOWING_ROW(concat, CONCAT, move_parts, .plan = parts_plan);
+CR_GPU_FOLLOWING_ROW(slice, SLICE, move_parts, .plan = parts_plan);
 CR_GPU_ROW(crop_fwd, CROP_FWD, crop_fwd, .plan = cr_check_crop);
 CR_GPU_ROW(crop_bwd, CROP_BWD, crop_bwd, .plan = cr_check_crop);
 CR_GPU_ROW(permute, PERMUTE, permute, .plan = cr_check_permute);

@@ -10,7 +10,19 @@
 typedef struct pool_state {
   cr_hd_slide slide;
   int64_t planes;
+  bool last; /* source and result are channels-last */
+  int64_t channels;
 } pool_state;
+
+/* Pooling and its gradient have three arguments of images. */
+static crema_status follow(cr_plan *plan, pool_state *state) {
+  const unsigned args = CR_ARG(0) | CR_ARG(1) | CR_ARG(2);
+  if (plan->desc->kind != CR_OP_POOL_FWD && plan->desc->kind != CR_OP_POOL_BWD) return CREMA_OK;
+  CR_TRY(cr_gpu_follow(plan, args));
+  state->last = cr_gpu_is_last(plan, args);
+  state->channels = plan->desc->arg[0].shape.dim[1];
+  return CREMA_OK;
+}
 
 /* The extents of the input that POOL_MASK does not have among its arguments. */
 static crema_shape mask_input(const cr_op_desc *desc) {
@@ -42,6 +54,7 @@ static crema_status pool_plan(cr_plan *plan) {
                    in->dim[0], in->dim[1], out->dim[0], out->dim[1]);
   }
   state.planes = in->dim[0] * in->dim[1];
+  CR_TRY(follow(plan, &state));
   pool_state *kept = malloc(sizeof *kept);
   if (kept == NULL) return cr_fail_memory(sizeof *kept, "the plan of a pooling");
   *kept = state;
@@ -52,6 +65,11 @@ static crema_status pool_plan(cr_plan *plan) {
 static cr_pool_args pool_args(const cr_call *call) {
   const pool_state *state = call->plan->state;
   return (cr_pool_args){.slide = state->slide};
+}
+
+static cr_pool_last_args last_args(const cr_call *call, cr_pool_args pool) {
+  const pool_state *state = call->plan->state;
+  return (cr_pool_last_args){.pool = pool, .channels = cr_divisor_of(state->channels)};
 }
 
 static int64_t pool_outputs(const cr_call *call) {
@@ -66,6 +84,12 @@ static crema_status pool_fwd(const cr_call *call) {
   args.out = cr_gpu_values(call, 1);
   args.new_index = cr_gpu_i32(call, 2);
   const bool max = call->desc->u.pool.method == CR_POOL_MAX;
+  if (((const pool_state *)call->plan->state)->last) {
+    const cr_pool_last_args last = last_args(call, args);
+    return cr_gpu_each_in(
+        call, max ? CR_DEVICE_FUNCTION_pool_max_last : CR_DEVICE_FUNCTION_pool_average_last, &last,
+        pool_outputs(call));
+  }
   return cr_gpu_each_in(call, max ? CR_DEVICE_FUNCTION_pool_max : CR_DEVICE_FUNCTION_pool_average,
                         &args, pool_outputs(call));
 }
@@ -82,6 +106,12 @@ static crema_status pool_bwd(const cr_call *call) {
   args.dy = cr_gpu_values(call, 0);
   args.index = cr_gpu_i32(call, 1);
   args.out = cr_gpu_values(call, 2);
+  if (state->last) {
+    if (!max) args.index = NULL;
+    const cr_pool_last_args last = last_args(call, args);
+    return cr_gpu_each_in(call, CR_DEVICE_FUNCTION_pool_bwd_last, &last,
+                          state->planes * state->slide.in_count);
+  }
   return cr_gpu_each_in(
       call,
       max || stochastic ? CR_DEVICE_FUNCTION_pool_chosen_bwd : CR_DEVICE_FUNCTION_pool_average_bwd,
@@ -200,8 +230,8 @@ static crema_status lrn_bwd(const cr_call *call) {
   return cr_gpu_each_in(call, CR_DEVICE_FUNCTION_lrn_bwd, &args, count);
 }
 
-CR_GPU_ROW(pool_fwd, POOL_FWD, pool_fwd, .plan = pool_plan, .destroy = cr_gpu_free_state);
-CR_GPU_ROW(pool_bwd, POOL_BWD, pool_bwd, .plan = pool_plan, .destroy = cr_gpu_free_state);
+CR_GPU_FOLLOWING_ROW(pool_fwd, POOL_FWD, pool_fwd, .plan = pool_plan, .destroy = cr_gpu_free_state);
+CR_GPU_FOLLOWING_ROW(pool_bwd, POOL_BWD, pool_bwd, .plan = pool_plan, .destroy = cr_gpu_free_state);
 CR_GPU_ROW_OF(pool_mask_f32_gpu, POOL_MASK, F32, pool_mask, false, .plan = pool_plan,
               .destroy = cr_gpu_free_state);
 CR_GPU_SCALARS_ROW(stochastic_pool_fwd, STOCHASTIC_POOL_FWD, stochastic_pool_fwd, .plan = pool_plan,

@@ -42,7 +42,7 @@ static const fake_function functions[] = {
 #undef CR_THREAD_BLOCK
 };
 
-enum { FUNCTIONS = sizeof functions / sizeof functions[0], KERNELS = 256 };
+enum { FUNCTIONS = sizeof functions / sizeof functions[0], KERNELS = 512 };
 
 typedef enum fake_shape { EACH, ALONE, THREAD_BLOCK } fake_shape;
 
