@@ -180,6 +180,19 @@ foreach(type ${half_types})
   set_tests_properties(cuda/golden_${type}_on_fake PROPERTIES ENVIRONMENT "${on_fake}")
 endforeach()
 
+# Fast math: convolutions are channels-last. In FLOAT without TF32, which the cases' tolerance excludes.
+set(golden_fast_FLOAT golden -q -gpu 0 -math fast -pending ${CMAKE_CURRENT_SOURCE_DIR}/golden/pending.txt
+  ${PROJECT_BINARY_DIR}/golden/layers ${PROJECT_BINARY_DIR}/golden/solvers)
+foreach(type ${half_types})
+  set(golden_fast_${type} golden -q -gpu 0 -math fast -type ${type} ${PROJECT_BINARY_DIR}/golden/layers)
+endforeach()
+foreach(type FLOAT ${half_types})
+  add_test(NAME cuda/golden_fast_${type}_on_fake COMMAND ${golden_fast_${type}})
+  set_tests_properties(cuda/golden_fast_${type}_on_fake PROPERTIES
+    ENVIRONMENT "${on_fake};NVIDIA_TF32_OVERRIDE=0"
+    FAIL_REGULAR_EXPRESSION "[1-9][0-9]* ops ran on the CPU")
+endforeach()
+
 # No layer of the golden cases needs the CPU, but for those that tests/golden/golden.c lists.
 set_tests_properties(cuda/golden_on_fake cuda/golden_FLOAT16_on_fake cuda/golden_BFLOAT16_on_fake
   PROPERTIES FAIL_REGULAR_EXPRESSION "[1-9][0-9]* ops ran on the CPU")
@@ -212,6 +225,12 @@ set_tests_properties(cuda/version_on_fake PROPERTIES ENVIRONMENT
 # What exact and fast math request of cuDNN and cuBLASLt.
 add_fake_test(math)
 target_include_directories(cuda_math SYSTEM PRIVATE ${cuda_includes})
+
+# Channels-last convolutions and the layers between them; how much a training step reorders.
+add_fake_test(layouts)
+set_property(TEST cuda/layouts_on_fake APPEND PROPERTY ENVIRONMENT NVIDIA_TF32_OVERRIDE=0)
+add_test(NAME cuda/reorders_on_fake COMMAND cuda_layouts ${PROJECT_SOURCE_DIR}/models)
+set_tests_properties(cuda/reorders_on_fake PROPERTIES ENVIRONMENT "${on_fake};FAKE_CUDA_NO_WORK=1")
 
 # How many kernels and library calls a training step starts.
 add_executable(cuda_launches ${CMAKE_CURRENT_LIST_DIR}/launches.c)

@@ -1,7 +1,7 @@
-/* Runs golden cases: golden [-q] [-errors] [-gpu N] [-type TYPE] [-pending FILE] DIR... Every
- * directory below that holds a case is run; a line a case and a closing count. Exit status 0 when
- * nothing failed. -errors: also the largest error of each case, as a fraction of the largest value.
- * Without -pending the list of the source tree counts, where that is at hand. */
+/* Runs golden cases: golden [-q] [-errors] [-gpu N] [-math fast] [-type TYPE] [-pending FILE] DIR...
+ * Every directory below that holds a case is run; a line a case and a closing count. Exit status 0
+ * when nothing failed. -errors: also the largest error of each case, as a fraction of the largest
+ * value. Without -pending the list of the source tree counts, where that is at hand. */
 #include "golden.h"
 
 #include <dirent.h>
@@ -214,6 +214,19 @@ static bool choose_device(const char *text) {
   return false;
 }
 
+static crema_math chosen_math = CREMA_MATH_DEFAULT;
+
+crema_math golden_math(void) {
+  return chosen_math;
+}
+
+static bool choose_math(const char *name) {
+  const bool fast = strcmp(name, "fast") == 0;
+  if (fast) chosen_math = CREMA_MATH_FAST;
+  else fprintf(stderr, "golden: -math takes fast, not \"%s\"\n", name);
+  return fast;
+}
+
 static crema_dtype chosen_type = CREMA_F32;
 
 crema_dtype golden_type(void) {
@@ -251,11 +264,14 @@ int main(int argc, char **argv) {
       pending = argv[++first];
     } else if (strcmp(argv[first], "-gpu") == 0 && first + 1 < argc) {
       if (!choose_device(argv[++first])) return SKIPPED;
+    } else if (strcmp(argv[first], "-math") == 0 && first + 1 < argc) {
+      if (!choose_math(argv[++first])) return 2;
     } else if (strcmp(argv[first], "-type") == 0 && first + 1 < argc) {
       if (!choose_type(argv[++first])) return 2;
     } else {
       fprintf(stderr,
-              "usage: golden [-q] [-errors] [-gpu N] [-type TYPE] [-pending FILE] DIR...\n");
+              "usage: golden [-q] [-errors] [-gpu N] [-math fast] [-type TYPE] [-pending FILE] "
+              "DIR...\n");
       return 2;
     }
     ++first;

@@ -17,6 +17,9 @@ typedef enum golden_result {
 /* The device that layer and solver cases run on; NULL: the CPU. */
 crema_device *golden_device(void);
 
+/* The arithmetic of -math. */
+crema_math golden_math(void);
+
 /* The element type in which layer cases run, forward and backward; FLOAT unless asked otherwise. */
 crema_dtype golden_type(void);
 

@@ -269,6 +269,7 @@ static int run_layer(const char *dir, char *why, size_t why_size) {
   options.phase = strcmp(phase, "TRAIN") == 0 ? CREMA_TRAIN : CREMA_TEST;
   options.seed = 1;
   options.device = golden_device();
+  options.math = golden_math();
   snprintf(path, sizeof path, "%s/net.prototxt", dir);
   int result = golden_from_status(load_typed(path, &options, &c.net), "load", why, why_size);
   if (result == GOLDEN_PASS) result = run_case(&c, dir) ? GOLDEN_PASS : GOLDEN_FAIL;

@@ -157,6 +157,7 @@ static int run_once(solver_case *c, const char *dir, const char *snapshot, doubl
   crema_solver_options options;
   crema_solver_options_init(&options);
   options.device = golden_device();
+  options.math = golden_math();
   options.feed = feed;
   options.progress = after_iteration;
   options.user = c;

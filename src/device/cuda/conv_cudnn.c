@@ -12,6 +12,7 @@
 #include "device/cuda/cudnn_graph.h"
 #include "device/gpu/kernels/channel.h"
 #include "device/gpu/kernels/device_functions.h"
+#include "device/gpu/layout.h"
 #include "device/gpu/rows.h"
 #include "device/memory/scratchpad.h"
 
@@ -144,10 +145,11 @@ static void log_choice(const cudnn_conv_state *s) {
     x_size += (size_t)snprintf(x + x_size, sizeof x - x_size, a == 0 ? "%d" : "x%d", (int)c->x[a]);
     w_size += (size_t)snprintf(w + w_size, sizeof w - w_size, a == 0 ? "%d" : "x%d", (int)c->w[a]);
   }
-  cr_log_debug(
-      "cuDNN, %s, %s by %s, %s%s: engine %" PRId64 ", %zu bytes; unaligned %" PRId64 ", %zu bytes",
-      pass[c->pass], x, w, crema_dtype_name(c->type), c->fast ? ", fast" : "", s->wide.engine,
-      s->wide.bytes, s->narrow.plan == NULL ? -1 : s->narrow.engine, s->narrow.bytes);
+  cr_log_debug("cuDNN, %s, %s by %s, %s%s%s: engine %" PRId64 ", %zu bytes; unaligned %" PRId64
+               ", %zu bytes",
+               pass[c->pass], x, w, crema_dtype_name(c->type), c->fast ? ", fast" : "",
+               c->last ? ", channels-last" : "", s->wide.engine, s->wide.bytes,
+               s->narrow.plan == NULL ? -1 : s->narrow.engine, s->narrow.bytes);
 }
 
 /* Without a plan for unaligned addresses the other plan nearly always suffices, for any reason. */
@@ -233,40 +235,77 @@ static crema_status make_state(cudnn_conv_state *s, crema_context *context) {
   return status;
 }
 
-static crema_status conv_plan(cr_plan *plan) {
-  const cr_op_kind kind = plan->desc->kind;
-  const cr_cudnn_pass pass = kind == CR_OP_CONV_FWD        ? CR_CUDNN_FORWARD
-                             : kind == CR_OP_CONV_BWD_DATA ? CR_CUDNN_DATA
-                                                           : CR_CUDNN_WEIGHTS;
-  /* The arguments that have these shapes. */
-  const int src = pass == CR_CUDNN_DATA ? 2 : 0, weights = pass == CR_CUDNN_WEIGHTS ? 2 : 1;
-  const int dst = pass == CR_CUDNN_FORWARD ? 3 : pass == CR_CUDNN_DATA ? 0 : 1;
-  const crema_shape *in = &plan->desc->arg[src].shape, *out = &plan->desc->arg[dst].shape;
+/* The pass of an op, and the arguments that are x, w and y. */
+typedef struct conv_roles {
+  cr_cudnn_pass pass;
+  int x, w, y;
+} conv_roles;
+
+static conv_roles roles_of(cr_op_kind kind) {
+  switch (kind) {
+    case CR_OP_CONV_FWD: return (conv_roles){CR_CUDNN_FORWARD, 0, 1, 3};
+    case CR_OP_CONV_BWD_DATA: return (conv_roles){CR_CUDNN_DATA, 2, 1, 0};
+    default: return (conv_roles){CR_CUDNN_WEIGHTS, 0, 2, 1};
+  }
+}
+
+/* Asks for images, weights and an addend in channels-last order. */
+static crema_status set_formats(cr_plan *plan, const conv_roles *roles, const cr_cudnn_conv *conv) {
+  crema_device *device = plan->context->device;
+  crema_shape weights = {.axes = conv->axes};
+  for (int a = 0; a < conv->axes; ++a) weights.dim[a] = conv->w[a];
+  const cr_op_arg *arg = plan->desc->arg;
+  for (int i = 0; i < plan->desc->args; ++i) {
+    const bool adds = conv->pass == CR_CUDNN_FORWARD && i == CR_ARG_ADDEND;
+    if (i != roles->x && i != roles->w && i != roles->y && !adds) continue;
+    if (arg[i].shape.axes < 0) continue;
+    const crema_shape *shape = i == roles->w ? &weights : &arg[i].shape;
+    CR_TRY(cr_gpu_last(device, shape, arg[i].type, &plan->format[i].layout));
+  }
+  return CREMA_OK;
+}
+
+/* Sizes and parts of the scratchpad. */
+static void set_parts(cudnn_conv_state *state, const cr_plan *plan, const conv_roles *roles) {
+  const cr_cudnn_pass pass = roles->pass;
+  const bool last = state->conv.last;
+  if (pass == CR_CUDNN_DATA && !last && looks_at_single_points(&state->slide)) leave_points(state);
+  state->bias = cr_op_split(plan->desc, roles->y, 1);
+  if (last) {
+    state->bias = (cr_split){state->bias.outer * state->bias.inner, state->bias.channels, 1};
+  }
+  if (pass == CR_CUDNN_WEIGHTS) {
+    state->made_bytes = cr_gpu_rounded((size_t)cr_op_arg_count(plan->desc, roles->w) *
+                                       crema_dtype_size(plan->desc->arg[roles->w].type));
+    state->bias_bytes = cr_gpu_channel_scratchpad(state->bias);
+  }
+  if (pass == CR_CUDNN_FORWARD) state->bias_bytes = cr_gpu_posts_bytes(plan->desc);
+}
+
+static crema_status plan_in_order(cr_plan *plan, bool last) {
+  const conv_roles roles = roles_of(plan->desc->kind);
+  const cr_op_arg *arg = plan->desc->arg;
   const cr_cudnn *dnn = NULL;
   cr_hd_slide slide;
   CR_TRY(cr_cuda_cudnn(&dnn));
-  CR_TRY(check_sizes(plan, in, weights, out, &slide));
-  const cr_op_arg *arg = plan->desc->arg;
-  if (arg[weights].type != arg[src].type || arg[dst].type != arg[src].type) {
+  CR_TRY(check_sizes(plan, &arg[roles.x].shape, roles.w, &arg[roles.y].shape, &slide));
+  if (arg[roles.w].type != arg[roles.x].type || arg[roles.y].type != arg[roles.x].type) {
     return cr_fail(CREMA_E_UNSUPPORTED, "cuDNN: image, weights and result have several types");
   }
-  cr_cudnn_conv conv = {.pass = pass, .type = arg[src].type, .fast = plan->context->fast_math};
-  CR_TRY(describe(&conv, &plan->desc->u.conv, in, out));
+  cr_cudnn_conv conv = {.pass = roles.pass,
+                        .type = arg[roles.x].type,
+                        .fast = plan->context->fast_math,
+                        .last = last};
+  CR_TRY(describe(&conv, &plan->desc->u.conv, &arg[roles.x].shape, &arg[roles.y].shape));
   cudnn_conv_state *state = calloc(1, sizeof *state);
   if (state == NULL) return cr_fail_memory(sizeof *state, "the plan of a convolution");
   pthread_mutex_init(&state->lock, NULL);
   state->dnn = dnn;
   state->conv = conv;
   state->slide = slide;
-  if (pass == CR_CUDNN_DATA && looks_at_single_points(&slide)) leave_points(state);
-  state->bias = cr_op_split(plan->desc, dst, 1);
-  if (pass == CR_CUDNN_WEIGHTS) {
-    state->made_bytes = cr_gpu_rounded((size_t)cr_op_arg_count(plan->desc, weights) *
-                                       crema_dtype_size(arg[weights].type));
-    state->bias_bytes = cr_gpu_channel_scratchpad(state->bias);
-  }
-  if (pass == CR_CUDNN_FORWARD) state->bias_bytes = cr_gpu_posts_bytes(plan->desc);
-  const crema_status status = make_state(state, plan->context);
+  set_parts(state, plan, &roles);
+  crema_status status = make_state(state, plan->context);
+  if (status == CREMA_OK && last) status = set_formats(plan, &roles, &conv);
   if (status != CREMA_OK) {
     destroy_state(state);
     return status;
@@ -274,6 +313,17 @@ static crema_status conv_plan(cr_plan *plan) {
   plan->workspace_bytes = state->dnn_bytes + state->made_bytes + state->bias_bytes;
   plan->state = state;
   return CREMA_OK;
+}
+
+/* Tensor cores read channels-last images. cuDNN transposes row-major images in each run. Exact math
+ * keeps the row-major order, whose engines add in another order. */
+static crema_status conv_plan(cr_plan *plan) {
+  if (plan->context->fast_math && plan->desc->u.conv.window.axes == 2) {
+    const crema_status status = plan_in_order(plan, true);
+    if (status != CREMA_E_UNSUPPORTED) return status;
+    cr_log_debug("%s: not channels-last: %s", plan->kernel->name, crema_error_text());
+  }
+  return plan_in_order(plan, false);
 }
 
 /* Queues cuDNN's part, with x, w and y as cr_cudnn_conv has them. */

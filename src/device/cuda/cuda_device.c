@@ -8,6 +8,7 @@
 #include "device/cuda/cuda_table.h"
 #include "device/cuda/nccl_library.h"
 #include "device/gpu/convert.h"
+#include "device/gpu/layout.h"
 #include "device/gpu/rows.h"
 
 static crema_status cuda_count(int *out) {
@@ -297,6 +298,9 @@ const cr_backend cr_gpu_backend = {
     .copy = cr_cuda_copy,
     .zero = cr_cuda_zero,
     .convert = cr_gpu_convert,
+    .converts_at_once = true,
+    .same_order = cr_gpu_same_order,
+    .layout_text = cr_gpu_layout_text,
     .event_create = cr_cuda_event_create,
     .event_destroy = cr_cuda_event_destroy,
     .event_record = cr_cuda_event_record,

@@ -80,8 +80,13 @@ static cudnnStatus_t make_tensor(graph *g, int index, const int64_t *dim, int64_
                                : own == CREMA_BF16 ? CUDNN_DATA_BFLOAT16
                                                    : CUDNN_DATA_FLOAT;
   const int axes = g->conv->axes;
-  int64_t stride[CR_CUDNN_AXES], step = 1;
+  int64_t stride[CR_CUDNN_AXES] = {0}, step = 1;
+  if (g->conv->last) {
+    stride[1] = 1;
+    step = dim[1];
+  }
   for (int a = axes - 1; a >= 0; --a) {
+    if (a == 1 && g->conv->last) continue;
     stride[a] = step;
     step *= dim[a];
   }

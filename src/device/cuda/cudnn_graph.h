@@ -14,11 +14,12 @@ typedef enum cr_cudnn_pass {
 } cr_cudnn_pass;
 
 /* Whatever the pass computes, x is (N, C, S...), w (O, C / group, K...), y (N, O, S'...), all in
- * row-major order and of one type; sums are in f32. */
+ * one order and of one type; sums are in f32. */
 typedef struct cr_cudnn_conv {
   cr_cudnn_pass pass;
   crema_dtype type; /* F32, F16 or BF16 */
   bool fast;        /* see crema_math: TF32 and a varying order of sums are allowed */
+  bool last;        /* channels-last order, else row-major */
   int axes;         /* of x, w and y: 4 or 5 */
   int64_t x[CR_CUDNN_AXES], w[CR_CUDNN_AXES], y[CR_CUDNN_AXES];
   int64_t pad[CR_CUDNN_SPATIAL], stride[CR_CUDNN_SPATIAL], dilation[CR_CUDNN_SPATIAL];

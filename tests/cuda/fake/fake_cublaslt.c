@@ -195,10 +195,18 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   return CUBLAS_STATUS_SUCCESS;
 }
 
+/* Whether factors are rounded to TF32. As with NVIDIA's libraries, NVIDIA_TF32_OVERRIDE=0 turns it
+ * off. */
+static bool rounds(const fake_desc *d) {
+  const char *given = getenv("NVIDIA_TF32_OVERRIDE");
+  const bool off = given != NULL && strcmp(given, "0") == 0;
+  return d->compute == CUBLAS_COMPUTE_32F_FAST_TF32 && !off;
+}
+
 /* A factor as the arithmetic has it: TF32 has 10 bits of fraction. */
-static double factor(const fake_desc *d, float value) {
+static double factor(bool rounded, float value) {
   uint32_t bits;
-  if (d->compute != CUBLAS_COMPUTE_32F_FAST_TF32) return (double)value;
+  if (!rounded) return (double)value;
   memcpy(&bits, &value, sizeof bits);
   bits &= UINT32_C(0xffffe000);
   memcpy(&value, &bits, sizeof value);
@@ -227,6 +235,7 @@ static void run(const void *data) {
   const float scale = product->scale, old = product->old;
   if (fake_is_idle()) return;
   const bool ta = m->op_a == CUBLAS_OP_T, tb = m->op_b == CUBLAS_OP_T;
+  const bool rounded = rounds(m);
   const int64_t inner = ta ? la->rows : la->cols;
   for (int64_t j = 0; j < ld->cols; ++j) {
     for (int64_t i = 0; i < ld->rows; ++i) {
@@ -234,7 +243,7 @@ static void run(const void *data) {
       for (int64_t p = 0; p < inner; ++p) {
         const float left = cr_get(fa, ta ? i * la->ld + p : p * la->ld + i);
         const float right = cr_get(fb, tb ? p * lb->ld + j : j * lb->ld + p);
-        sum += factor(m, left) * factor(m, right);
+        sum += factor(rounded, left) * factor(rounded, right);
       }
       sum *= (double)scale;
       if (old != 0) sum += (double)old * (double)cr_get(out, j * ld->ld + i);

@@ -255,7 +255,22 @@ static bool take_type(int type, crema_dtype *out) {
   return type == CUDNN_DATA_FLOAT || *out != CREMA_F32;
 }
 
-/* Only row-major order is imitated. */
+/* Whether the strides are those of the extents in row-major order, or with the channels last. */
+static bool is_ordered(const fake_tensor *t, const int64_t *stride, bool last) {
+  int64_t step = 1;
+  if (last) {
+    if (stride[1] != 1) return false;
+    step = t->dim[1];
+  }
+  for (int a = t->axes - 1; a >= 0; --a) {
+    if (last && a == 1) continue;
+    if (stride[a] != step) return false;
+    step *= t->dim[a];
+  }
+  return true;
+}
+
+/* Only these two orders are imitated. */
 static cudnnStatus_t read_tensor(const fake_desc *desc, fake_tensor *t) {
   const fake_value *dim = value_of(desc, CUDNN_ATTR_TENSOR_DIMENSIONS);
   const fake_value *stride = value_of(desc, CUDNN_ATTR_TENSOR_STRIDES);
@@ -270,14 +285,13 @@ static cudnnStatus_t read_tensor(const fake_desc *desc, fake_tensor *t) {
       t->alignment < (t->type == CREMA_F32 ? 4 : 2) || (t->alignment & (t->alignment - 1)) != 0) {
     return CUDNN_STATUS_BAD_PARAM;
   }
-  int64_t step = 1;
-  for (int a = t->axes - 1; a >= 0; --a) {
+  for (int a = 0; a < t->axes; ++a) {
     t->dim[a] = (int)dim->of.number[a];
     if (t->dim[a] < 1) return CUDNN_STATUS_BAD_PARAM;
-    if (stride->of.number[a] != step) return CUDNN_STATUS_NOT_SUPPORTED_LAYOUT;
-    step *= t->dim[a];
   }
-  return CUDNN_STATUS_SUCCESS;
+  t->plain = is_ordered(t, stride->of.number, false);
+  t->last = is_ordered(t, stride->of.number, true);
+  return t->plain || t->last ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED_LAYOUT;
 }
 
 static cudnnStatus_t read_window(const fake_desc *desc, fake_conv *c) {

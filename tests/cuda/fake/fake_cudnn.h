@@ -15,6 +15,7 @@ typedef struct fake_tensor {
   int64_t uid, alignment;
   int axes;
   int dim[FAKE_AXES];
+  bool plain, last; /* in row-major order; in channels-last order; maybe both */
   crema_dtype type;
   void *data; /* at run time */
 } fake_tensor;

@@ -11,6 +11,7 @@ static int group_of(const fake_conv *c) {
 bool fake_fits(const fake_conv *c) {
   const fake_tensor *x = &c->x, *w = &c->w, *y = &c->y;
   if (x->type != w->type || x->type != y->type) return false;
+  if (!(x->plain && w->plain && y->plain) && !(x->last && w->last && y->last)) return false;
   if (x->axes != c->axes + 2 || w->axes != x->axes || y->axes != x->axes) return false;
   if (x->dim[0] != y->dim[0] || w->dim[0] != y->dim[1] || x->dim[1] % w->dim[1] != 0 ||
       w->dim[0] % group_of(c) != 0) {
@@ -54,8 +55,15 @@ static cr_hd_values values_of(const fake_tensor *t) {
   return (cr_hd_values){t->data, (int32_t)t->type};
 }
 
+/* The place in memory of the element of row-major index i. */
+static int place_of(const fake_tensor *t, int i) {
+  const int channels = t->dim[1], inner = size_of(t, 2);
+  if (t->plain) return i;
+  return (i / inner / channels * inner + i % inner) * channels + i / inner % channels;
+}
+
 static double get(const fake_tensor *t, int i) {
-  return (double)cr_get(values_of(t), i);
+  return (double)cr_get(values_of(t), place_of(t, i));
 }
 
 /* One (image, output channel, position): its products go to whatever is computed. */
@@ -97,7 +105,7 @@ bool fake_convolve(const fake_conv *c) {
   for (int i = 0; i < count; ++i) {
     const double sum = (double)c->alpha * made[i];
     const double old = c->beta != 0 ? (double)c->beta * get(out, i) : 0;
-    cr_put(values_of(out), i, (float)(sum + old));
+    cr_put(values_of(out), place_of(out, i), (float)(sum + old));
   }
   free(made);
   return true;
