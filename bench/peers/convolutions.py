@@ -81,13 +81,13 @@ def print_table(name, mode, args, folder):
     for _, what, count, us, rate, kernel, engine, shapes in rows[:args.rows]:
         print(f"{what:8} {count:6} {us:9.1f} {rate:8.3f}  {kernel:28} {engine:14} {shapes}")
     total = sum(row[0] for row in rows) / 1e3
-    return f"{name:12} {mode:12} {sum(row[2] for row in rows):12} {total:9.3f}"
+    return f"{name:12} {mode:15} {sum(row[2] for row in rows):12} {total:9.3f}"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("nets", nargs="*", default=("alexnet", "googlenet", "resnet50"))
-    parser.add_argument("-modes", default="crema,crema_fast,crema_bf16")
+    parser.add_argument("-modes", default="crema,crema_fast,crema_bf16,crema_bf16_fast")
     parser.add_argument("-gpu", default="0", help="the device: 0, opencl:0 (default 0)")
     parser.add_argument("-batch", type=int, default=64)
     parser.add_argument("-iterations", type=int, default=5)
@@ -102,7 +102,7 @@ def main():
             except RuntimeError as error:
                 print(f"{name} {mode} failed: {error}", flush=True)
                 failed = True
-    print(f"\n{'net':12} {'mode':12} {'convolutions':>12} {'ms a pass':>9}")
+    print(f"\n{'net':12} {'mode':15} {'convolutions':>12} {'ms a pass':>9}")
     print("\n".join(lines))
     return 1 if failed else 0
 

@@ -35,14 +35,14 @@ def importable(name):
 def write_net(name, mode, batch, folder):
     path = pathlib.Path(folder) / "net.prototxt"
     text, _ = training.training_text(name, batch)
-    path.write_text(training.TYPES + text if mode == "crema_bf16" else text)
+    path.write_text(training.TYPES + text if "bf16" in mode else text)
     return path
 
 
 def time_command(net, mode, gpu, iterations):
     """`crema time` of a net."""
     words = [crema.command(), "time", "-model", net, "-gpu", gpu, "-iterations", str(iterations), "-nolog_prefix"]
-    return words + (["-math", "fast"] if mode == "crema_fast" else [])
+    return words + (["-math", "fast"] if "fast" in mode else [])
 
 
 def run(words, **environment):
@@ -68,7 +68,7 @@ def print_ops(name, mode, args, folder):
     ms = sum(row[3] for row in rows) / passes
     queue = sum(row[2] * row[5] for row in rows) / passes / 1e3
     print(f"{'all':44} {sum(row[2] for row in rows) / passes:6.0f} {launches:8.0f} {ms:9.3f} {queue:9.3f}", flush=True)
-    return f"{name:12} {mode:12} {launches:8.0f} {ms:9.3f} {queue:9.3f}"
+    return f"{name:12} {mode:15} {launches:8.0f} {ms:9.3f} {queue:9.3f}"
 
 
 def print_kernels(name, mode, args, folder):
@@ -99,7 +99,7 @@ def print_kernels(name, mode, args, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("nets", nargs="*", default=("alexnet", "googlenet", "resnet50"))
-    parser.add_argument("-modes", default="crema,crema_fast,crema_bf16")
+    parser.add_argument("-modes", default="crema,crema_fast,crema_bf16,crema_bf16_fast")
     parser.add_argument("-gpu", default="0", help="the device: 0, opencl:0 (default 0)")
     parser.add_argument("-batch", type=int, default=64)
     parser.add_argument("-threads", type=int, default=2)
@@ -118,8 +118,8 @@ def main():
                 failed = True
                 continue
             lines.append(line + (f" {device[0]:8.0f} {device[1]:9.3f}" if device else f" {'-':>8} {'-':>9}"))
-    print(f"\n{'':25} {'crema time -ops, a pass':^28} {'CUPTI, a step':^18}\n"
-          f"{'net':12} {'mode':12} {'launches':>8} {'ms':>9} {'queue ms':>9} {'launches':>8} {'ms':>9}")
+    print(f"\n{'':28} {'crema time -ops, a pass':^28} {'CUPTI, a step':^18}\n"
+          f"{'net':12} {'mode':15} {'launches':>8} {'ms':>9} {'queue ms':>9} {'launches':>8} {'ms':>9}")
     print("\n".join(lines))
     return 1 if failed else 0
 

@@ -7,10 +7,10 @@ timed. -deterministic excludes cuDNN algorithms whose bits differ between runs f
 
 Modes (-modes), each compared with PyTorch's best time in the same precision:
 
-    crema        float32                torch          float32, without TF32
-    crema_fast   -math fast: TF32       torch_tf32     float32 with TF32
-    crema_bf16   BFLOAT16               torch_amp      autocast to bfloat16, channels_last
-                                        torch_compile  the same, with torch.compile
+    crema            float32                  torch          float32, without TF32
+    crema_fast       -math fast: TF32         torch_tf32     float32 with TF32
+    crema_bf16       BFLOAT16                 torch_amp      autocast to bfloat16, channels_last
+    crema_bf16_fast  the same, -math fast     torch_compile  the same, with torch.compile
 """
 import argparse
 import json
@@ -32,7 +32,7 @@ MODELS = inference.MODELS
 
 # Mode: the precision, which its rivals share, then the types and the solver's fields for crema.
 MODES = {"crema": "f32", "torch": "f32", "crema_fast": "tf32", "torch_tf32": "tf32", "crema_bf16": "bf16",
-         "torch_amp": "bf16", "torch_compile": "bf16"}
+         "crema_bf16_fast": "bf16", "torch_amp": "bf16", "torch_compile": "bf16"}
 ON_CPU, ON_GPU = ("crema", "torch"), tuple(MODES)
 TYPES = "default_forward_type: BFLOAT16 default_backward_type: BFLOAT16\n"
 
@@ -75,9 +75,9 @@ class Crema:
         device = crema.device(args.gpu) if args.gpu else None
         net, solver = pathlib.Path(folder) / "net.prototxt", pathlib.Path(folder) / "solver.prototxt"
         text, shape = training_text(name, args.batch)
-        net.write_text(TYPES + text if mode == "crema_bf16" else text)
+        net.write_text(TYPES + text if "bf16" in mode else text)
         solver.write_text(SOLVER.format(net=net, mode="GPU" if args.gpu else "CPU",
-                                        more="math: FAST" if mode == "crema_fast" else ""))
+                                        more="math: FAST" if "fast" in mode else ""))
         self.handle = ctypes.c_void_p()
         crema.check(self.library.crema_solver_load(str(solver).encode(), crema.solver_options(device),
                                                    ctypes.byref(self.handle)))
@@ -159,7 +159,7 @@ def measure(name, mode, args):
     if done.returncode == 0:
         return json.loads(done.stdout.splitlines()[-1])
     reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-    print(f"{name:12} {mode:14} failed: {reason}", flush=True)
+    print(f"{name:12} {mode:15} failed: {reason}", flush=True)
     return None
 
 
@@ -175,7 +175,7 @@ def compare(name, modes, args, table):
         rivals = [ms[m] for m in ms if m.startswith("torch") and MODES[m] == MODES[mode]]
         ratio = f"{ms[mode] / min(rivals):9.2f}" if rivals and mode.startswith("crema") else f"{'':9}"
         mib = max(f["MiB"] for f in found[mode])
-        print(f"{name:12} {mode:14} {ms[mode]:9.2f} {ratio} {mib:9.0f}", flush=True)
+        print(f"{name:12} {mode:15} {ms[mode]:9.2f} {ratio} {mib:9.0f}", flush=True)
         table.add(name, args.batch, args.threads, mode, ms[mode], mib)
     return len(ms) == len(modes)
 
@@ -202,7 +202,7 @@ def main():
         if mode not in MODES:
             parser.error(f"-modes {mode}: expected {', '.join(MODES)}")
     table = results.Table(args.output, ("net", "batch", "threads", "runtime", "ms", "MiB"))
-    print(f"{'net':12} {'mode':14} {'ms':>9} {'/ PyTorch':>9} {'host MiB':>9}")
+    print(f"{'net':12} {'mode':15} {'ms':>9} {'/ PyTorch':>9} {'host MiB':>9}")
     nets = args.nets or (NETS_ON_GPU if args.gpu else NETS)
     return 0 if all([compare(name, modes, args, table) for name in nets]) else 1
 

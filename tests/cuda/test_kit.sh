@@ -44,7 +44,7 @@ has '^check  *result  *s'
 # The fake libraries check calls and compute nothing. On other devices this variable has no effect.
 no_work=1
 few="-batch 1 alexnet"
-modes="crema_fast crema_bf16"
+modes="crema_fast crema_bf16_fast"
 [ "$device" = 0 ] || modes=crema_bf16
 part 0 B -modes "$(echo $modes | tr ' ' ,)" -row 1 -steps 1 $few
 for mode in $modes; do has "^alexnet  *$mode  *[0-9.]+ +[0-9]+$"; done
