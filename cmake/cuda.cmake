@@ -39,16 +39,19 @@ if(NOT cudnn_major EQUAL 9)
 endif()
 
 set(cuda_dir ${PROJECT_SOURCE_DIR}/src/device/cuda)
-set(cuda_object ${PROJECT_BINARY_DIR}/cuda/launch.o ${PROJECT_BINARY_DIR}/cuda/launch_common.o)
+# launch.cu is compiled for each form of the device functions (src/device/gpu/kernels/hd.h).
+set(cuda_only_any)
+set(cuda_only_f32 -DCR_ONE_TYPE=CREMA_F32)
+set(cuda_only_f16 -DCR_ONE_TYPE=CREMA_F16 -DCR_HALVES_ONLY)
+set(cuda_only_bf16 -DCR_ONE_TYPE=CREMA_BF16 -DCR_HALVES_ONLY)
+set(cuda_object)
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/cuda)
-foreach(object ${cuda_object})
-  set(cuda_only)
-  if(object MATCHES common)
-    set(cuda_only -DCR_COMMON_ONLY)
-  endif()
+foreach(form any f32 f16 bf16)
+  set(object ${PROJECT_BINARY_DIR}/cuda/launch_${form}.o)
+  list(APPEND cuda_object ${object})
   add_custom_command(
     OUTPUT ${object}
-    COMMAND ${CREMA_NVCC} -std=c++17 -O3 ${cuda_flags} ${cuda_only} -Werror all-warnings
+    COMMAND ${CREMA_NVCC} -std=c++17 -O3 ${cuda_flags} -DCR_FORM_NAME=${form} ${cuda_only_${form}} -Werror all-warnings
             -Xcompiler -fPIC,-Wall,-Wextra,-fvisibility=hidden,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics
             -I ${PROJECT_SOURCE_DIR}/include -I ${PROJECT_SOURCE_DIR}/src
             -MD -MF ${object}.d -c ${cuda_dir}/launch.cu -o ${object}

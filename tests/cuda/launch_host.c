@@ -86,14 +86,15 @@ void cr_gpu_leave(int before) {
   (void)before;
 }
 
-static const host_function *find(int function) {
-  return function < CR_COMMON ? &host_functions[function]
-                              : &host_functions_common[function - CR_COMMON];
+static const host_body *find(int function) {
+  static const host_body *const forms[CR_FORMS] = {host_functions_any, host_functions_f32,
+                                                   host_functions_f16, host_functions_bf16};
+  return &forms[cr_gpu_form_of(function)][cr_gpu_number_of(function)];
 }
 
 crema_status cr_gpu_start(crema_context *context, const cr_gpu_launch *launch) {
   (void)context;
-  const host_function *f = find(launch->function);
+  const host_body *f = find(launch->function);
   if ((f->thread_block != NULL) != (launch->lanes > 0)) {
     return cr_fail(CREMA_E_INTERNAL, "%s %s a thread block", cr_gpu_function_name(launch->function),
                    launch->lanes > 0 ? "has no" : "has");
@@ -102,7 +103,7 @@ crema_status cr_gpu_start(crema_context *context, const cr_gpu_launch *launch) {
     return run_thread_block(f->thread_block, launch->args, launch->count,
                             launch->lanes == 1 ? 1 : LANES);
   }
-  for (int64_t i = 0; i < launch->count; ++i) f->each(launch->args, i);
+  host_run_each(f, launch->args, launch->count, cr_gpu_is_packed(launch->function));
   return CREMA_OK;
 }
 

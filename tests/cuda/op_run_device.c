@@ -46,6 +46,13 @@ static crema_status allocate(crema_context *context, size_t bytes, crema_devptr 
   return context->device->backend->alloc(context->device, bytes > 0 ? bytes : 1, out);
 }
 
+/* In-place runs have arrays that begin one element after the beginning of an allocation, so that
+ * no 128 bits of them are aligned. */
+static size_t shift_of(const op_run *run, int i) {
+  const bool shifted = run->in_place_from >= 0 && !run->kernel->library;
+  return shifted ? crema_dtype_size(run->desc->arg[i].type) : 0;
+}
+
 /* Values of argument i to the device; nan bits where there are none. */
 static crema_status send(const op_run *run, device_run *d, int i, const double *values) {
   const cr_op_arg *arg = &run->desc->arg[i];
@@ -60,7 +67,9 @@ static crema_status send(const op_run *run, device_run *d, int i, const double *
   if (status == CREMA_OK && run->opaque_in != NULL && i == run->opaque) {
     memcpy(middle, run->opaque_in->memory, bytes);
   }
-  if (status == CREMA_OK) status = allocate(d->context, bytes, &d->buffer[i]);
+  const size_t shift = shift_of(run, i);
+  if (status == CREMA_OK) status = allocate(d->context, bytes + shift, &d->buffer[i]);
+  if (status == CREMA_OK) d->buffer[i].address += shift;
   if (status == CREMA_OK) {
     status =
         copy(d->context, CR_COPY_HOST_TO_DEVICE, d->buffer[i].address, (uintptr_t)middle, bytes);
@@ -138,7 +147,9 @@ static void release(const op_run *run, device_run *d) {
   const cr_backend *backend = d->context->device->backend;
   if (run->in_place_to >= 0) d->buffer[run->in_place_to].address = 0;
   for (int i = 0; i < run->desc->args; ++i) {
-    if (d->buffer[i].address != 0) backend->free(d->context->device, d->buffer[i]);
+    if (d->buffer[i].address == 0) continue;
+    d->buffer[i].address -= shift_of(run, i);
+    backend->free(d->context->device, d->buffer[i]);
   }
   if (d->workspace.address != 0) backend->free(d->context->device, d->workspace);
 }

@@ -19,10 +19,15 @@ function(add_cuda_test target)
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 endfunction()
 
+# The device functions as C, in each form.
+set(cuda_functions ${CMAKE_CURRENT_LIST_DIR}/functions_host.c)
+foreach(form f32 f16 bf16)
+  list(APPEND cuda_functions ${CMAKE_CURRENT_LIST_DIR}/functions_host_${form}.c)
+endforeach()
+
 # On the host, and inside a simulated device.
 set(cuda_bodies ${cuda_rows}
-  ${CMAKE_CURRENT_LIST_DIR}/launch_host.c ${CMAKE_CURRENT_LIST_DIR}/functions_host.c
-  ${CMAKE_CURRENT_LIST_DIR}/functions_host_common.c)
+  ${CMAKE_CURRENT_LIST_DIR}/launch_host.c ${cuda_functions})
 function(add_cuda_rows target)
   add_library(${target} OBJECT ${cuda_comparator} ${ARGN})
   target_link_libraries(${target} PRIVATE crema_internal PkgConfig::CMOCKA)
@@ -124,7 +129,7 @@ add_fake(fake_nccl nccl 2 fake_nccl ${fake_dir})
 
 file(GLOB fake_runtime ${CMAKE_CURRENT_LIST_DIR}/fake/fake_runtime.c
   ${CMAKE_CURRENT_LIST_DIR}/fake/fake_graph.c ${CMAKE_CURRENT_LIST_DIR}/fake/fake_launch.c)
-add_library(crema_cuda_fake MODULE ${cuda_sources} ${cuda_object} ${fake_runtime})
+add_library(crema_cuda_fake MODULE ${cuda_sources} ${cuda_object} ${fake_runtime} ${cuda_functions})
 set_target_properties(crema_cuda_fake PROPERTIES OUTPUT_NAME crema-cuda C_VISIBILITY_PRESET hidden
   LIBRARY_OUTPUT_DIRECTORY ${fake_dir})
 target_include_directories(crema_cuda_fake PRIVATE ${PROJECT_SOURCE_DIR}/include

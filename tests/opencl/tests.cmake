@@ -40,6 +40,12 @@ foreach(name without_double without_double_train)
   set_property(TEST opencl/${name} APPEND PROPERTY ENVIRONMENT CREMA_OPENCL_DOUBLE=0)
 endforeach()
 
+# The kernels for single element types, which other tests leave to GPUs.
+foreach(what kernels shapes)
+  add_opencl_test(forms_${what} cuda_${what})
+  set_property(TEST opencl/forms_${what} APPEND PROPERTY ENVIRONMENT CREMA_OPENCL_FORMS=1)
+endforeach()
+
 # Products by CLBlast, which compiles its kernels for seconds.
 add_opencl_test(clblast cuda_train small)
 set_property(TEST opencl/clblast APPEND PROPERTY ENVIRONMENT CREMA_OPENCL_BLAS=clblast)

@@ -1,15 +1,28 @@
 /* Every device function as a kernel. A kernel takes its argument block by value, so that a launch
- * needs no memory. Loops step by the grid, so that any count fits. This file is compiled twice, the
- * second time with CR_COMMON_ONLY (kernels/hd.h). */
+ * needs no memory. Loops step by the grid, so that any count fits. This file is compiled once for
+ * each form (kernels/hd.h): CR_FORM_NAME is its name. With CR_HALVES_ONLY it has only the functions
+ * with forms for 16-bit types. */
 #include <string.h>
 
 #include "device/cuda/start.h"
 #include "device/gpu/kernels/device_functions.h"
 
+#define CR_JOIN(a, b) a##b
+#define CR_TABLE(form) CR_JOIN(cr_cuda_, form)
+#define CR_NAMESPACE_OF(form) CR_JOIN(kernels_of_, form)
+#define CR_NAMESPACE CR_NAMESPACE_OF(CR_FORM_NAME)
+
+/* Tests may list fewer device functions. */
+#ifndef CR_DEVICE_FUNCTIONS
+#define CR_DEVICE_FUNCTIONS "device/gpu/kernels/device_functions.inc"
+#endif
+
+/* The form is a part of the kernels' names. */
+namespace CR_NAMESPACE {
 namespace {
 
 constexpr int threads = 256;
-constexpr int values = 4; /* of a thread */
+[[maybe_unused]] constexpr int values = 4; /* of a thread */
 constexpr int64_t most_blocks = 1 << 20;
 
 template <size_t bytes>
@@ -50,6 +63,23 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
+/* Packs, then the elements after the last pack. `one` writes an element. */
+template <size_t bytes, void (*pack)(const void *, int64_t), void (*one)(const void *, int64_t)>
+__global__ void __launch_bounds__(threads)
+    packs_kernel(const __grid_constant__ packed_args<bytes> args, int64_t count) {
+  const int64_t step = static_cast<int64_t>(gridDim.x) * threads * CR_PACK;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x;
+  const int64_t whole = count / CR_PACK * CR_PACK;
+  for (int64_t i = first * CR_PACK; i < whole; i += step) pack(&args, i);
+  if (first < count - whole) one(&args, whole + first);
+}
+
+/* Writes the value of an element. */
+template <typename block_type, float (*function)(const void *, int64_t)>
+CR_HD void write_value(const void *args, int64_t i) {
+  cr_put(static_cast<const block_type *>(args)->out, i, function(args, i));
+}
+
 template <size_t bytes, void (*function)(const void *, int64_t, cr_thread_block)>
 __global__ void __launch_bounds__(threads)
     alone_kernel(const __grid_constant__ packed_args<bytes> args, int64_t segments) {
@@ -74,8 +104,8 @@ unsigned blocks_for(int64_t count, int64_t per_block) {
   return static_cast<unsigned>(blocks < most_blocks ? blocks : most_blocks);
 }
 
-/* The result of this launch; the runtime's last error may be left over from another call. For count
- * 0 loads the kernel and starts nothing. */
+/* The result of this launch; the runtime's last error may be left over from another call. For
+ * count 0 loads the kernel and starts nothing. */
 template <typename kernel>
 cudaError_t launch(kernel *function, unsigned blocks, unsigned size, cudaStream_t stream,
                    void *args, int64_t count) {
@@ -102,6 +132,14 @@ cudaError_t start_values(cudaStream_t stream, const void *args, int64_t count) {
                 blocks_for(count, threads * values), threads, stream, &copy, count);
 }
 
+template <size_t bytes, void (*pack)(const void *, int64_t), void (*one)(const void *, int64_t)>
+cudaError_t start_packs(cudaStream_t stream, const void *args, int64_t count) {
+  packed_args<bytes> copy;
+  memcpy(copy.data, args, bytes);
+  return launch(packs_kernel<bytes, pack, one>, blocks_for(count, threads * CR_PACK), threads,
+                stream, &copy, count);
+}
+
 template <size_t bytes, void (*function)(const void *, int64_t, cr_thread_block)>
 cudaError_t start_thread_blocks(cudaStream_t stream, const void *args, int64_t segments,
                                 int lanes) {
@@ -117,38 +155,65 @@ cudaError_t start_thread_blocks(cudaStream_t stream, const void *args, int64_t s
 
 struct starter {
   cudaError_t (*each)(cudaStream_t, const void *, int64_t);
+  cudaError_t (*packs)(cudaStream_t, const void *, int64_t);
   cudaError_t (*thread_blocks)(cudaStream_t, const void *, int64_t, int);
 };
 
-const starter starters[] = {
-#define CR_EACH(name, args) {start_each<sizeof(args), cr_##name##_device>, nullptr},
-#define CR_VALUE(name, args) {start_values<args, cr_##name##_device>, nullptr},
-#define CR_THREAD_BLOCK(name, args) \
-  {nullptr, start_thread_blocks<sizeof(args), cr_##name##_device>},
-#include "device/gpu/kernels/device_functions.inc"
-#undef CR_EACH
-#undef CR_VALUE
-#undef CR_THREAD_BLOCK
-};
-
-}  // namespace
-
-#ifdef CR_COMMON_ONLY
-#define CR_NAME(name) name##_common
+#ifdef CR_HALVES_ONLY
+#define CR_EACH(name, args) {},
+#define CR_VALUE(name, args) {},
+#define CR_THREAD_BLOCK(name, args) {},
 #else
-#define CR_NAME(name) name
+#define CR_EACH CR_EACH_HALVES
+#define CR_VALUE(name, args) {start_values<args, cr_##name##_device>, nullptr, nullptr},
+#define CR_THREAD_BLOCK CR_THREAD_BLOCK_HALVES
+#endif
+#define CR_EACH_HALVES(name, args) {start_each<sizeof(args), cr_##name##_device>, nullptr, nullptr},
+#define CR_THREAD_BLOCK_HALVES(name, args) \
+  {nullptr, nullptr, start_thread_blocks<sizeof(args), cr_##name##_device>},
+
+/* Packs; in the form for F32 also single elements, and in the form for any type only these. */
+#ifdef CR_HALVES_ONLY
+#define CR_EACH_PACKS(name, args) \
+  {nullptr, start_packs<sizeof(args), cr_##name##_pack, cr_##name##_device>, nullptr},
+#define CR_VALUE_PACKS(name, args)                                                              \
+  {nullptr, start_packs<sizeof(args), cr_##name##_pack, write_value<args, cr_##name##_device>>, \
+   nullptr},
+#elif defined(CR_ONE_TYPE)
+#define CR_EACH_PACKS(name, args)                \
+  {start_each<sizeof(args), cr_##name##_device>, \
+   start_packs<sizeof(args), cr_##name##_pack, cr_##name##_device>, nullptr},
+#define CR_VALUE_PACKS(name, args)         \
+  {start_values<args, cr_##name##_device>, \
+   start_packs<sizeof(args), cr_##name##_pack, write_value<args, cr_##name##_device>>, nullptr},
+#else
+#define CR_EACH_PACKS CR_EACH
+#define CR_VALUE_PACKS CR_VALUE
 #endif
 
-extern "C" cudaError_t CR_NAME(cr_cuda_start_each)(int function, cudaStream_t stream,
-                                                   const void *args, int64_t count) {
+const starter starters[] = {
+#include CR_DEVICE_FUNCTIONS
+};
+
+cudaError_t each(int function, cudaStream_t stream, const void *args, int64_t count) {
   const starter &s = starters[function];
   return s.each == nullptr ? cudaErrorInvalidValue : s.each(stream, args, count);
 }
 
-extern "C" cudaError_t CR_NAME(cr_cuda_start_thread_blocks)(int function, cudaStream_t stream,
-                                                            const void *args, int64_t segments,
-                                                            int lanes) {
+cudaError_t packs(int function, cudaStream_t stream, const void *args, int64_t count) {
+  const starter &s = starters[function];
+  return s.packs == nullptr ? cudaErrorInvalidValue : s.packs(stream, args, count);
+}
+
+cudaError_t thread_blocks(int function, cudaStream_t stream, const void *args, int64_t segments,
+                          int lanes) {
   const starter &s = starters[function];
   return s.thread_blocks == nullptr ? cudaErrorInvalidValue
                                     : s.thread_blocks(stream, args, segments, lanes);
 }
+
+}  // namespace
+}  // namespace CR_NAMESPACE
+
+extern "C" const cr_cuda_form CR_TABLE(CR_FORM_NAME) = {CR_NAMESPACE::each, CR_NAMESPACE::packs,
+                                                        CR_NAMESPACE::thread_blocks};

@@ -9,20 +9,21 @@
 extern "C" {
 #endif
 
-/* Starts a CR_EACH or CR_VALUE device function over `count` elements. cudaErrorInvalidValue for a
- * CR_THREAD_BLOCK device function. The second is for the common case (kernels/hd.h). For count 0
- * these functions load the kernel's code into the current device and start nothing. */
-cudaError_t cr_cuda_start_each(int function, cudaStream_t stream, const void *args, int64_t count);
-cudaError_t cr_cuda_start_each_common(int function, cudaStream_t stream, const void *args,
-                                      int64_t count);
+/* How the kernels of one form (kernels/hd.h) are started. A call returns cudaErrorInvalidValue for
+ * a device function that has no such kernel. With count 0 it loads the kernel's code into the
+ * current device and starts nothing. */
+typedef struct cr_cuda_form {
+  /* `count` elements of a CR_EACH or CR_VALUE device function. */
+  cudaError_t (*each)(int function, cudaStream_t stream, const void *args, int64_t count);
+  /* The same by packs (kernels/pack.h). */
+  cudaError_t (*packs)(int function, cudaStream_t stream, const void *args, int64_t count);
+  /* `segments` segments of a CR_THREAD_BLOCK device function with thread blocks of `lanes` threads:
+   * 1, or a multiple of 32 up to 1024. */
+  cudaError_t (*thread_blocks)(int function, cudaStream_t stream, const void *args,
+                               int64_t segments, int lanes);
+} cr_cuda_form;
 
-/* Starts a CR_THREAD_BLOCK device function over `segments` segments with thread blocks of
- * `lanes` threads: 1, or a multiple of 32 up to 1024. cudaErrorInvalidValue for other device
- * functions. */
-cudaError_t cr_cuda_start_thread_blocks(int function, cudaStream_t stream, const void *args,
-                                        int64_t segments, int lanes);
-cudaError_t cr_cuda_start_thread_blocks_common(int function, cudaStream_t stream, const void *args,
-                                               int64_t segments, int lanes);
+extern const cr_cuda_form cr_cuda_any, cr_cuda_f32, cr_cuda_f16, cr_cuda_bf16;
 
 #ifdef __cplusplus
 }

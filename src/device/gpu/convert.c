@@ -1,6 +1,7 @@
 #include "device/gpu/convert.h"
 
 #include "core/fail.h"
+#include "device/gpu/kernels/convert_array.h"
 #include "device/gpu/kernels/reorder.h"
 #include "device/gpu/launch.h"
 
@@ -32,6 +33,18 @@ static bool is_same_order(const cr_layout *a, const cr_layout *b) {
   return a == b || (a != NULL && b != NULL && crema_shape_equal(&a->shape, &b->shape));
 }
 
+/* The form for a 16-bit type if the conversion is from or to floats and the arrays have packs. */
+static int function_for(const cr_convert_args *args, int64_t count) {
+  const int other = args->from_type == CREMA_F32 ? args->to_type : args->from_type;
+  const bool floats = args->from_type == CREMA_F32 || args->to_type == CREMA_F32;
+  const uintptr_t ends = (uintptr_t)args->from | (uintptr_t)args->to;
+  const cr_gpu_form form = floats ? cr_gpu_form_for(other) : CR_FORM_ANY;
+  if (form < CR_FORM_F16 || count > INT32_MAX || ends % CR_PACK_BYTES != 0) {
+    return CR_DEVICE_FUNCTION_convert;
+  }
+  return cr_gpu_function(CR_DEVICE_FUNCTION_convert, form, true);
+}
+
 crema_status cr_gpu_convert(crema_context *context, int64_t count, cr_format dst_format,
                             crema_devptr dst, cr_format src_format, crema_devptr src) {
   int before = -1;
@@ -55,7 +68,7 @@ crema_status cr_gpu_convert(crema_context *context, int64_t count, cr_format dst
                                 .from_type = (int)src_format.type,
                                 .to_type = (int)dst_format.type};
   CR_TRY(cr_gpu_enter(context->device, &before));
-  const crema_status status = cr_gpu_each(context, CR_DEVICE_FUNCTION_convert, &args, count);
+  const crema_status status = cr_gpu_each(context, function_for(&args, count), &args, count);
   cr_gpu_leave(before);
   return status;
 }

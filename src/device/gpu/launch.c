@@ -12,7 +12,35 @@ static const char *const function_names[] = {
 };
 
 const char *cr_gpu_function_name(int function) {
-  return function_names[function % CR_COMMON];
+  return function_names[cr_gpu_number_of(function)];
+}
+
+enum { HALVES = 1, PACKS = 2 };
+
+static const unsigned char function_forms[] = {
+#define CR_EACH(name, args) 0,
+#define CR_VALUE(name, args) 0,
+#define CR_THREAD_BLOCK(name, args) 0,
+#define CR_EACH_HALVES(name, args) HALVES,
+#define CR_THREAD_BLOCK_HALVES(name, args) HALVES,
+#define CR_EACH_PACKS(name, args) HALVES | PACKS,
+#define CR_VALUE_PACKS(name, args) HALVES | PACKS,
+#include "device/gpu/kernels/device_functions.inc"
+#undef CR_EACH
+#undef CR_VALUE
+#undef CR_THREAD_BLOCK
+#undef CR_EACH_HALVES
+#undef CR_THREAD_BLOCK_HALVES
+#undef CR_EACH_PACKS
+#undef CR_VALUE_PACKS
+};
+
+bool cr_gpu_has_halves(cr_device_function function) {
+  return (function_forms[function] & HALVES) != 0;
+}
+
+bool cr_gpu_has_packs(cr_device_function function) {
+  return (function_forms[function] & PACKS) != 0;
 }
 
 static crema_status start(crema_context *context, const cr_gpu_launch *launch) {

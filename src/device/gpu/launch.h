@@ -8,8 +8,14 @@
 #include "device/backend/kernel.h"
 #include "device/gpu/kernels/hd.h"
 
-/* Added to a device function's number: as it is compiled for the common case (kernels/hd.h). */
-enum { CR_COMMON = 1 << 16 };
+/* The forms in which device functions are compiled (kernels/hd.h). */
+typedef enum cr_gpu_form {
+  CR_FORM_ANY,
+  CR_FORM_F32,
+  CR_FORM_F16,
+  CR_FORM_BF16,
+  CR_FORMS
+} cr_gpu_form;
 
 typedef enum cr_device_function {
 #define CR_EACH(name, args) CR_DEVICE_FUNCTION_##name,
@@ -21,6 +27,37 @@ typedef enum cr_device_function {
 #undef CR_THREAD_BLOCK
   CR_BODIES
 } cr_device_function;
+
+/* The number of a launch: a device function, its form, and whether it works on packs
+ * (kernels/pack.h). */
+enum { CR_FORM_STEP = 1 << 16, CR_PACKED = 1 << 20 };
+static inline int cr_gpu_function(cr_device_function function, cr_gpu_form form, bool packed) {
+  return (int)function + (int)form * CR_FORM_STEP + (packed ? CR_PACKED : 0);
+}
+static inline int cr_gpu_number_of(int function) {
+  return function % CR_FORM_STEP;
+}
+static inline cr_gpu_form cr_gpu_form_of(int function) {
+  return (cr_gpu_form)(function % CR_PACKED / CR_FORM_STEP);
+}
+static inline bool cr_gpu_is_packed(int function) {
+  return function >= CR_PACKED;
+}
+
+/* The form for values of an element type; CR_FORM_ANY: there is none. */
+static inline cr_gpu_form cr_gpu_form_for(int type) {
+  return type == CREMA_F32    ? CR_FORM_F32
+         : type == CREMA_F16  ? CR_FORM_F16
+         : type == CREMA_BF16 ? CR_FORM_BF16
+                              : CR_FORM_ANY;
+}
+
+/* Whether a device function has forms for 16-bit types, and whether it has packs. */
+bool cr_gpu_has_halves(cr_device_function function);
+bool cr_gpu_has_packs(cr_device_function function);
+
+/* The alignment of packs. */
+enum { CR_PACK_BYTES = 16 };
 
 /* (driver) Makes a device current for the calling thread until cr_gpu_leave(*before). */
 crema_status cr_gpu_enter(const crema_device *device, int *before) CREMA_MUST_USE;
@@ -35,8 +72,8 @@ static inline void cr_gpu_count_launch(const crema_context *context) {
 }
 
 /* Queues `count` elements of a CR_EACH or CR_VALUE device function on the context's stream; `args`
- * is the device function's argument block and is copied. `function` may have CR_COMMON added. count
- * 0 does nothing. Errors: CREMA_E_DEVICE naming the device function. */
+ * is the device function's argument block and is copied. `function` is a cr_device_function or from
+ * cr_gpu_function. count 0 does nothing. Errors: CREMA_E_DEVICE naming the device function. */
 crema_status cr_gpu_each(crema_context *context, int function, const void *args,
                          int64_t count) CREMA_MUST_USE;
 
@@ -46,11 +83,11 @@ crema_status cr_gpu_each(crema_context *context, int function, const void *args,
 crema_status cr_gpu_thread_blocks(crema_context *context, int function, const void *args,
                                   int64_t segments, int64_t length) CREMA_MUST_USE;
 
-/* The name of a device function's number, with or without CR_COMMON. */
+/* The name of a device function, of any form. */
 const char *cr_gpu_function_name(int function);
 
 typedef struct cr_gpu_launch {
-  int function; /* a cr_device_function, with or without CR_COMMON */
+  int function; /* from cr_gpu_function */
   const void *args;
   int64_t count; /* of elements or segments, at least 1 */
   int lanes;     /* of the thread block of a segment: 1, or a power of two from 32 to 1024; 0: the

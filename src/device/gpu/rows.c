@@ -71,6 +71,44 @@ cr_split cr_gpu_split(const cr_plan *plan, int arg) {
   return (cr_split){.outer = split.outer * split.inner, .channels = split.channels, .inner = 1};
 }
 
+/* The form for the call's floating arguments: they are all F32, or the values are all of one 16-bit
+ * type. */
+static cr_gpu_form form_of(const cr_call *call) {
+  const cr_op_desc *desc = call->desc;
+  cr_gpu_form form = CR_FORM_ANY;
+  bool others = false; /* F32 that are no values of the op's type */
+  for (int i = 0; i < desc->args; ++i) {
+    const cr_gpu_form own = cr_gpu_form_for((int)desc->arg[i].type);
+    if (call->buffer[i].address == 0) continue;
+    if (cr_op_arg_count(desc, i) > INT32_MAX) return CR_FORM_ANY;
+    if (own == CR_FORM_ANY) continue;
+    if (cr_op_kind_use(desc->kind, desc->args, i).role != CR_ROLE_VALUES) {
+      if (own != CR_FORM_F32) return CR_FORM_ANY;
+      others = true;
+    } else if (form == CR_FORM_ANY) {
+      form = own;
+    } else if (form != own) {
+      return CR_FORM_ANY;
+    }
+  }
+  return form == CR_FORM_ANY && others ? CR_FORM_F32 : form;
+}
+
+static bool has_packs(const cr_call *call) {
+  uintptr_t ends = 0;
+  for (int i = 0; i < call->desc->args; ++i) ends |= call->buffer[i].address;
+  return ends % CR_PACK_BYTES == 0;
+}
+
+int cr_gpu_for(const cr_call *call, cr_device_function function, int64_t steps, bool packed) {
+  const cr_gpu_form form = steps <= INT32_MAX ? form_of(call) : CR_FORM_ANY;
+  packed = packed && form != CR_FORM_ANY && cr_gpu_has_packs(function) && has_packs(call);
+  /* In 16 bits, a function with packs has no other form. */
+  const bool made =
+      form < CR_FORM_F16 || packed || (cr_gpu_has_halves(function) && !cr_gpu_has_packs(function));
+  return cr_gpu_function(function, made ? form : CR_FORM_ANY, packed);
+}
+
 int64_t cr_gpu_parts(int64_t count, int64_t most) {
   const int64_t parts = (count + 2047) / 2048;
   return parts < 1 ? 1 : parts < most ? parts : most;

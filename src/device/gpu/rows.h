@@ -70,21 +70,17 @@ static inline crema_status cr_gpu_clear(const cr_call *call, int i) {
   if (bytes == 0 || call->buffer[i].address == 0) return CREMA_OK;
   return call->context->device->backend->zero(call->context, call->buffer[i], bytes);
 }
-/* A device function for the call's arguments and number of steps: with CR_COMMON if these are the
- * common case. */
-static inline int cr_gpu_for(const cr_call *call, cr_device_function function, int64_t steps) {
-  for (int i = 0; i < call->desc->args; ++i) {
-    const crema_dtype type = call->desc->arg[i].type;
-    if (call->buffer[i].address == 0) continue;
-    if (type == CREMA_F16 || type == CREMA_BF16) return (int)function;
-    if (cr_op_arg_count(call->desc, i) > INT32_MAX) return (int)function;
-  }
-  return (int)function + (steps <= INT32_MAX ? CR_COMMON : 0);
-}
+/* A device function in the form for the call's arguments and number of steps. `packed`: packs may
+ * be used if the arguments are aligned for them. */
+int cr_gpu_for(const cr_call *call, cr_device_function function, int64_t steps, bool packed);
 /* cr_gpu_each for `count` elements, and for each element of argument i. */
+static inline crema_status cr_gpu_each_packed(const cr_call *call, cr_device_function function,
+                                              const void *args, int64_t count, bool packed) {
+  return cr_gpu_each(call->context, cr_gpu_for(call, function, count, packed), args, count);
+}
 static inline crema_status cr_gpu_each_in(const cr_call *call, cr_device_function function,
                                           const void *args, int64_t count) {
-  return cr_gpu_each(call->context, cr_gpu_for(call, function, count), args, count);
+  return cr_gpu_each_packed(call, function, args, count, true);
 }
 static inline crema_status cr_gpu_each_of(const cr_call *call, int i, cr_device_function function,
                                           const void *args) {
@@ -92,8 +88,8 @@ static inline crema_status cr_gpu_each_of(const cr_call *call, int i, cr_device_
 }
 static inline crema_status cr_gpu_blocks_in(const cr_call *call, cr_device_function function,
                                             const void *args, int64_t segments, int64_t length) {
-  return cr_gpu_thread_blocks(call->context, cr_gpu_for(call, function, segments), args, segments,
-                              length);
+  return cr_gpu_thread_blocks(call->context, cr_gpu_for(call, function, segments, false), args,
+                              segments, length);
 }
 
 /* Post operations of a convolution or an inner product. A plan adds cr_gpu_posts_bytes to its

@@ -90,7 +90,13 @@ crema_status cr_gpu_posts(const cr_call *call, size_t offset, bool biased, int64
                                    .rectify = args.count > 0};
     return cr_gpu_each_of(call, CR_ARG_RESULT, CR_DEVICE_FUNCTION_affine, &simple);
   }
-  return cr_gpu_each_of(call, CR_ARG_RESULT, CR_DEVICE_FUNCTION_posts, &args);
+  bool packed = true;
+  for (int k = 0; k < args.count; ++k) {
+    packed = packed && (args.post[k].function == CR_UNARY_RELU ||
+                        args.post[k].function == (int)CR_UNARY_FUNCTIONS);
+  }
+  return cr_gpu_each_packed(call, CR_DEVICE_FUNCTION_posts, &args,
+                            cr_op_arg_count(call->desc, CR_ARG_RESULT), packed);
 }
 
 /* Sums over the channels of argument 0. */

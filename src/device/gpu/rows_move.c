@@ -22,13 +22,12 @@ static crema_status dropout_fwd(const cr_call *call) {
       .x = cr_gpu_values(call, 0),
       .out = cr_gpu_values(call, 1),
       .mask = (uint8_t *)call->buffer[2].address, /* NOLINT */
-      .count = cr_op_arg_count(call->desc, 0),
       .seed = call->scalars->seed,
       .counter = call->scalars->counter,
       .passes = cr_gpu_passes(call->context),
       .threshold = ratio > 0 ? (uint64_t)((double)ratio * 4294967296.0) : 0,
       .scale = keep_scale(ratio)};
-  return cr_gpu_each_in(call, CR_DEVICE_FUNCTION_dropout_fwd, &args, (args.count + 3) / 4);
+  return cr_gpu_each_of(call, 0, CR_DEVICE_FUNCTION_dropout_fwd, &args);
 }
 
 /* diff_dst, mask, diff_src. */
@@ -51,6 +50,14 @@ static cr_split split_of(const cr_call *call, int arg) {
   return axis == 1 ? cr_gpu_split(call->plan, arg) : cr_op_split(call->desc, arg, axis);
 }
 
+/* Whether no pack of any element type has elements of several parts. */
+static bool moves_packs(const cr_parts_args *args) {
+  enum { MOST = CR_PACK_BYTES / 2 };
+  int64_t rest = args->step % MOST;
+  for (int k = 0; k <= args->parts; ++k) rest |= args->begin[k] % MOST;
+  return rest == 0;
+}
+
 /* Copies between the parts, arguments first to last - 1, and the whole: CR_GPU_PARTS a launch. */
 static crema_status move_parts(const cr_call *call) {
   const bool joins = call->desc->kind == CR_OP_CONCAT;
@@ -66,7 +73,8 @@ static crema_status move_parts(const cr_call *call) {
     if (moved.parts < CR_GPU_PARTS && k + 1 < last) continue;
     const int64_t width = moved.begin[moved.parts] - moved.begin[0];
     moved.length = cr_divisor_of(width);
-    CR_TRY(cr_gpu_each_in(call, CR_DEVICE_FUNCTION_move_parts, &moved, all.outer * width));
+    CR_TRY(cr_gpu_each_packed(call, CR_DEVICE_FUNCTION_move_parts, &moved, all.outer * width,
+                              moves_packs(&moved)));
     moved.begin[0] = moved.begin[moved.parts];
     moved.parts = 0;
   }

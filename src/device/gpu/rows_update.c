@@ -35,8 +35,10 @@ static crema_status update_segments(const cr_call *call, cr_update_args *args,
     args->piece[i] =
         (cr_update_piece){segment[i].begin, end, (float)segment[i].rate, (float)segment[i].decay};
   }
-  return cr_gpu_each_in(call, CR_DEVICE_FUNCTION_update, args,
-                        args->piece[segments - 1].end - args->piece[0].begin);
+  const int64_t begin = args->piece[0].begin;
+  return cr_gpu_each_packed(call, CR_DEVICE_FUNCTION_update, args,
+                            args->piece[segments - 1].end - begin,
+                            begin * (int64_t)sizeof(float) % CR_PACK_BYTES == 0);
 }
 
 /* weight, gradient, history 0, history 1. */

@@ -29,16 +29,25 @@ typedef enum kernel_shape { EACH, VALUE, THREAD_BLOCK } kernel_shape;
 
 static const struct {
   kernel_shape shape;
+  bool packs;
   const char *name, *block;
   size_t bytes;
 } functions[] = {
-#define CR_EACH(name, args) {EACH, #name, #args, sizeof(args)},
-#define CR_VALUE(name, args) {VALUE, #name, #args, sizeof(args)},
-#define CR_THREAD_BLOCK(name, args) {THREAD_BLOCK, #name, #args, sizeof(args)},
+#define CR_EACH(name, args) {EACH, false, #name, #args, sizeof(args)},
+#define CR_VALUE(name, args) {VALUE, false, #name, #args, sizeof(args)},
+#define CR_THREAD_BLOCK(name, args) {THREAD_BLOCK, false, #name, #args, sizeof(args)},
+#define CR_EACH_HALVES CR_EACH
+#define CR_THREAD_BLOCK_HALVES CR_THREAD_BLOCK
+#define CR_EACH_PACKS(name, args) {EACH, true, #name, #args, sizeof(args)},
+#define CR_VALUE_PACKS(name, args) {VALUE, true, #name, #args, sizeof(args)},
 #include "device/gpu/kernels/device_functions.inc"
 #undef CR_EACH
 #undef CR_VALUE
 #undef CR_THREAD_BLOCK
+#undef CR_EACH_HALVES
+#undef CR_THREAD_BLOCK_HALVES
+#undef CR_EACH_PACKS
+#undef CR_VALUE_PACKS
 };
 
 size_t cr_opencl_argument_bytes(int function) {
@@ -115,14 +124,31 @@ static void write_head(text *t, const char *kernel, int function, bool by_value)
   }
 }
 
+/* Element i is computed. */
+static void write_element(text *t, int function) {
+  const char *name = functions[function].name;
+  if (functions[function].shape == VALUE)
+    write_text(t, "cr_put(u.args.out, i, cr_%s_device(&u.args, i));\n}\n", name);
+  else write_text(t, "cr_%s_device(&u.args, i);\n}\n", name);
+}
+
 static void write_elements(text *t, int function, bool by_value) {
-  const bool value = functions[function].shape == VALUE;
   write_head(t, "run", function, by_value);
-  if (value) write_text(t, "  const cr_hd_values out = u.args.out;\n");
   write_text(t, "  for (long i = get_global_id(0); i < count; i += get_global_size(0))\n    ");
-  if (value)
-    write_text(t, "cr_put(out, i, cr_%s_device(&u.args, i));\n}\n", functions[function].name);
-  else write_text(t, "cr_%s_device(&u.args, i);\n}\n", functions[function].name);
+  write_element(t, function);
+}
+
+/* The packs, then the elements after the last pack. */
+static void write_packs(text *t, int function, bool by_value) {
+  write_head(t, "packs", function, by_value);
+  write_text(t,
+             "  const long whole = count / CR_PACK;\n"
+             "  for (long p = get_global_id(0); p < whole; p += get_global_size(0))\n"
+             "    cr_%s_pack(&u.args, p * CR_PACK);\n"
+             "  const long i = whole * CR_PACK + get_global_id(0);\n"
+             "  if (i < count) ",
+             functions[function].name);
+  write_element(t, function);
 }
 
 static void write_thread_blocks(text *t, int function, bool by_value, size_t most_lanes) {
@@ -153,6 +179,7 @@ crema_status cr_opencl_wrapper(const cr_opencl_device *device, int function, cha
     write_thread_blocks(&t, function, by_value, cr_opencl_most_lanes(device));
   } else {
     write_elements(&t, function, by_value);
+    if (functions[function].packs) write_packs(&t, function, by_value);
   }
   *out = t.at;
   if (!t.failed) return CREMA_OK;

@@ -70,6 +70,13 @@ static bool has_double(cl_device_id id) {
   return ask_number(id, CL_DEVICE_DOUBLE_FP_CONFIG, sizeof(cl_ulong)) != 0;
 }
 
+/* A CPU gains little from forms for single types, and compiling a function several times takes
+ * time. CREMA_OPENCL_FORMS=1 has them nevertheless. */
+static bool has_forms(bool is_cpu) {
+  const char *choice = getenv("CREMA_OPENCL_FORMS");
+  return !is_cpu || (choice != NULL && strcmp(choice, "1") == 0);
+}
+
 static void describe(cl_platform_id platform, cl_device_id id, cr_opencl_device *out) {
   const size_t type = ask_number(id, CL_DEVICE_TYPE, sizeof(cl_ulong));
   const size_t single = ask_number(id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof(cl_ulong));
@@ -79,6 +86,7 @@ static void describe(cl_platform_id platform, cl_device_id id, cr_opencl_device 
   ask_text(id, CL_DRIVER_VERSION, out->driver, sizeof out->driver);
   out->is_cpu = (type & CL_DEVICE_TYPE_CPU) != 0;
   out->has_double = has_double(id);
+  out->has_forms = has_forms(out->is_cpu);
   out->correct_division = (single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
   out->memory_bytes = ask_number(id, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof(cl_ulong));
   out->most_bytes = ask_number(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof(cl_ulong));

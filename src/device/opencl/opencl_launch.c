@@ -14,17 +14,16 @@ size_t cr_opencl_most_lanes(const cr_opencl_device *device) {
   return lanes;
 }
 
-/* A CPU gains little from the common case, and compiling a function twice takes time. */
-bool cr_opencl_compiles_common(const crema_device *device, bool common) {
-  return common && !cr_opencl_of(device)->is_cpu;
+cr_gpu_form cr_opencl_form(const crema_device *device, cr_gpu_form form) {
+  return cr_opencl_of(device)->has_forms ? form : CR_FORM_ANY;
 }
 
-static crema_status make_kernel(crema_context *context, int function, bool common, bool alone,
-                                cl_kernel *out) {
+static crema_status make_kernel(crema_context *context, int function, cr_gpu_form form,
+                                const char *name, cl_kernel *out) {
   cl_program program = NULL;
   cl_int error = CL_SUCCESS;
-  CR_TRY(cr_opencl_program(context->device, function, common, &program));
-  *out = cr_cl.clCreateKernel(program, alone ? "alone" : "run", &error);
+  CR_TRY(cr_opencl_program(context->device, function, form, &program));
+  *out = cr_cl.clCreateKernel(program, name, &error);
   return cr_opencl_check(context->device, error, cr_gpu_function_name(function));
 }
 
@@ -36,20 +35,24 @@ static size_t kernel_lanes(const crema_device *device, cl_kernel kernel) {
   return lanes;
 }
 
+/* The kernel of the launch's form, or of the form for any type, which has no packs. */
 static crema_status find_kernel(crema_context *context, const cr_gpu_launch *launch,
-                                const cr_opencl_kernel **out) {
-  const int function = launch->function % CR_COMMON;
-  const bool common = cr_opencl_compiles_common(context->device, launch->function >= CR_COMMON);
+                                cr_opencl_kernel **out, cl_kernel *started) {
+  const int function = cr_gpu_number_of(launch->function);
+  const cr_gpu_form form = cr_opencl_form(context->device, cr_gpu_form_of(launch->function));
   const bool alone = launch->lanes == 1;
-  cr_opencl_kernel *kernel = &cr_opencl_stream_of(context)->kernel[common][function];
-  cl_kernel *own = alone ? &kernel->alone : &kernel->run;
+  const bool packed = cr_gpu_is_packed(launch->function) && form != CR_FORM_ANY;
+  cr_opencl_kernel *kernel = &cr_opencl_stream_of(context)->kernel[form][function];
+  cl_kernel *own = alone ? &kernel->alone : packed ? &kernel->packs : &kernel->run;
   if (*own == NULL) {
-    CR_TRY(make_kernel(context, function, common, alone, own));
-    if (!alone) kernel->most_lanes = kernel_lanes(context->device, *own);
+    CR_TRY(make_kernel(context, function, form, alone ? "alone" : packed ? "packs" : "run", own));
+    const size_t most = alone ? 0 : kernel_lanes(context->device, *own);
+    if (!alone && (kernel->most_lanes == 0 || most < kernel->most_lanes)) kernel->most_lanes = most;
     kernel->by_value = cr_opencl_by_value(cr_opencl_of(context->device), function);
     kernel->pointers = cr_opencl_pointers(function, kernel->offset);
   }
   *out = kernel;
+  *started = *own;
   return CREMA_OK;
 }
 
@@ -63,7 +66,7 @@ typedef struct launch_arguments {
 
 static crema_status resolve(const cr_gpu_launch *launch, const cr_opencl_kernel *kernel,
                             launch_arguments *a) {
-  const int function = launch->function % CR_COMMON;
+  const int function = cr_gpu_number_of(launch->function);
   a->bytes = cr_opencl_argument_bytes(function);
   memcpy(a->words, launch->args, a->bytes);
   for (int i = 0; i < kernel->pointers; ++i) {
@@ -80,8 +83,7 @@ static crema_status resolve(const cr_gpu_launch *launch, const cr_opencl_kernel 
 }
 
 static cl_int set_arguments(const cr_opencl_device *own, const cr_opencl_kernel *kernel,
-                            const cr_gpu_launch *launch, launch_arguments *a) {
-  const cl_kernel to = launch->lanes == 1 ? kernel->alone : kernel->run;
+                            cl_kernel to, const cr_gpu_launch *launch, launch_arguments *a) {
   const cl_long count = launch->count;
   cl_int error = CL_SUCCESS;
   if (kernel->by_value) {
@@ -136,19 +138,19 @@ static size_t lanes_of(const cr_opencl_device *own, const cr_gpu_launch *launch,
 crema_status cr_gpu_start(crema_context *context, const cr_gpu_launch *launch) {
   cr_opencl_stream *stream = cr_opencl_stream_of(context);
   const cr_opencl_device *own = cr_opencl_of(context->device);
-  const cr_opencl_kernel *kernel = NULL;
+  cr_opencl_kernel *kernel = NULL;
+  cl_kernel started = NULL;
   launch_arguments a = {.large = NULL};
-  CR_TRY(find_kernel(context, launch, &kernel));
+  CR_TRY(find_kernel(context, launch, &kernel, &started));
   CR_TRY(resolve(launch, kernel, &a));
   const size_t lanes = lanes_of(own, launch, kernel->most_lanes);
   const size_t all = groups_of(own, launch) * lanes;
   cr_opencl_lock();
-  cl_int error = set_arguments(own, kernel, launch, &a);
+  cl_int error = set_arguments(own, kernel, started, launch, &a);
   if (error == CL_SUCCESS) error = update_aliases(stream, kernel, &a, true);
   if (error == CL_SUCCESS) {
-    error = cr_cl.clEnqueueNDRangeKernel(stream->queue,
-                                         launch->lanes == 1 ? kernel->alone : kernel->run, 1, NULL,
-                                         &all, &lanes, 0, NULL, cr_opencl_next(stream));
+    error = cr_cl.clEnqueueNDRangeKernel(stream->queue, started, 1, NULL, &all, &lanes, 0, NULL,
+                                         cr_opencl_next(stream));
   }
   if (error == CL_SUCCESS) error = update_aliases(stream, kernel, &a, false);
   /* The driver frees it after the kernel. */

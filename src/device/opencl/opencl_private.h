@@ -53,9 +53,10 @@ typedef struct cr_opencl_device {
   size_t parameter_bytes;          /* of a kernel's arguments */
   size_t most_lanes;               /* of a thread block */
   int units;
-  cl_program program[2][CR_OPENCL_FUNCTIONS]; /* NULL: not built; see cr_opencl_program */
-  pthread_rwlock_t memory_lock;               /* guards the members below */
-  cr_opencl_block *block;                     /* in the order of their addresses */
+  bool has_forms;                                    /* for single types (kernels/hd.h) */
+  cl_program program[CR_FORMS][CR_OPENCL_FUNCTIONS]; /* NULL: not built; see cr_opencl_program */
+  pthread_rwlock_t memory_lock;                      /* guards the members below */
+  cr_opencl_block *block;                            /* in the order of their addresses */
   size_t blocks, room, used_bytes;
   uintptr_t next; /* address; none is used twice */
   cr_opencl_locked *locked;
@@ -66,10 +67,11 @@ enum { CR_OPENCL_WORDS = 512, CR_OPENCL_POINTERS = 40 };
 
 /* The kernels of a program, in one stream. */
 typedef struct cr_opencl_kernel {
-  cl_kernel run, alone; /* the second: for thread blocks of one lane; NULL: not made yet */
-  size_t most_lanes;    /* of `run` */
-  bool by_value;        /* the argument block */
-  int pointers;         /* in the block, with their places */
+  /* For packs, and for thread blocks of one lane; NULL: not made yet. */
+  cl_kernel run, packs, alone;
+  size_t most_lanes; /* of `run` and `packs` */
+  bool by_value;     /* the argument block */
+  int pointers;      /* in the block, with their places */
   size_t offset[CR_OPENCL_POINTERS];
 } cr_opencl_kernel;
 
@@ -78,7 +80,7 @@ typedef struct cr_opencl_stream {
   cl_command_queue queue;
   cl_event last;   /* of the last command; NULL: none */
   int unsubmitted; /* commands since the last flush */
-  cr_opencl_kernel kernel[2][CR_OPENCL_FUNCTIONS];
+  cr_opencl_kernel kernel[CR_FORMS][CR_OPENCL_FUNCTIONS];
   cr_gpu_fault *fault; /* in page-locked memory */
   crema_devptr fault_alias;
   struct cr_opencl_stream *next; /* of all, so that memory is freed after its last use */
@@ -154,7 +156,7 @@ void cr_opencl_finish_all(void);
 
 /* The device's program of a device function, or of crema's own products; built, or read from the
  * cache, at the first call. */
-crema_status cr_opencl_program(crema_device *device, int function, bool common,
+crema_status cr_opencl_program(crema_device *device, int function, cr_gpu_form form,
                                cl_program *out) CREMA_MUST_USE;
 /* Arguments: opencl_arguments.c */
 
@@ -164,14 +166,14 @@ size_t cr_opencl_argument_bytes(int function);
 bool cr_opencl_by_value(const cr_opencl_device *device, int function);
 /* Fills `offset` with the places of the pointers in the function's argument block; their number. */
 int cr_opencl_pointers(int function, size_t offset[CR_OPENCL_POINTERS]);
-/* The source of a device function's kernel and, for thread blocks, of a second one for one lane.
- * Their arguments are the block, the number of elements or segments, and the buffer of each
- * pointer. The caller frees *out. */
+/* The source of a device function's kernel, and of a second one for packs or, for thread blocks,
+ * for one lane. Their arguments are the block, the number of elements or segments, and the buffer
+ * of each pointer. The caller frees *out. */
 crema_status cr_opencl_wrapper(const cr_opencl_device *device, int function,
                                char **out) CREMA_MUST_USE;
 
-/* Whether the device uses the form of a function for the common case, if a launch allows it. */
-bool cr_opencl_compiles_common(const crema_device *device, bool common);
+/* The form that the device uses where a launch allows `form`. */
+cr_gpu_form cr_opencl_form(const crema_device *device, cr_gpu_form form);
 /* The most lanes of a thread block, a power of two. */
 size_t cr_opencl_most_lanes(const cr_opencl_device *device);
 

@@ -21,15 +21,15 @@ static const tile_shape *tile_of(const cr_opencl_device *own) {
   return own->is_cpu || own->most_lanes < 256 ? &cpu_tile : &gpu_tile;
 }
 
-static crema_status find_kernel(crema_context *context, cr_product_kind kind, bool common,
+static crema_status find_kernel(crema_context *context, cr_product_kind kind, cr_gpu_form form,
                                 cl_kernel *out) {
   const int function = CR_OPENCL_PRODUCT + (int)kind;
-  cl_kernel *own = &cr_opencl_stream_of(context)->kernel[common][function].run;
+  cl_kernel *own = &cr_opencl_stream_of(context)->kernel[form][function].run;
   cl_program program = NULL;
   cl_int error = CL_SUCCESS;
   *out = *own;
   if (*own != NULL) return CREMA_OK;
-  CR_TRY(cr_opencl_program(context->device, function, common, &program));
+  CR_TRY(cr_opencl_program(context->device, function, form, &program));
   *own = cr_cl.clCreateKernel(program, "run", &error);
   *out = *own;
   return cr_opencl_check(context->device, error, "product");
@@ -39,10 +39,11 @@ void cr_opencl_product_options(const cr_opencl_device *own, int function, char *
   snprintf(text, size, "%s -D KIND=%d", tile_of(own)->options, function - CR_OPENCL_PRODUCT);
 }
 
-/* Whether the product's indices fit 31 bits and its values are floats (kernels/hd.h). */
-static bool is_common(const cr_product *p, int64_t groups) {
-  return p->type == CREMA_F32 && p->m * p->k * groups <= INT32_MAX && p->k * p->n <= INT32_MAX &&
-         p->m * p->n * groups <= INT32_MAX;
+/* The form for floats if the product's values are floats and its indices fit 31 bits. */
+static cr_gpu_form form_of(const cr_product *p, int64_t groups) {
+  const bool fits = p->m * p->k * groups <= INT32_MAX && p->k * p->n <= INT32_MAX &&
+                    p->m * p->n * groups <= INT32_MAX;
+  return fits && p->type == CREMA_F32 ? CR_FORM_F32 : CR_FORM_ANY;
 }
 
 crema_status cr_opencl_product(crema_context *context, cr_product_kind kind,
@@ -53,8 +54,7 @@ crema_status cr_opencl_product(crema_context *context, cr_product_kind kind,
   const uintptr_t address[4] = {(uintptr_t)a, (uintptr_t)b, (uintptr_t)c, (uintptr_t)bias};
   cl_kernel kernel = NULL;
   if (product->m == 0 || product->n == 0 || groups == 0) return CREMA_OK;
-  CR_TRY(find_kernel(context, kind,
-                     cr_opencl_compiles_common(context->device, is_common(product, groups)),
+  CR_TRY(find_kernel(context, kind, cr_opencl_form(context->device, form_of(product, groups)),
                      &kernel));
   cl_int error = cr_cl.clSetKernelArg(kernel, 0, sizeof *product, product);
   for (cl_uint i = 0; i < 4; ++i) {

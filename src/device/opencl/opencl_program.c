@@ -234,7 +234,11 @@ typedef struct program_text {
   cl_uint lines;
 } program_text;
 
-static crema_status build_function(crema_device *device, int function, bool common,
+static const char *const options_of[CR_FORMS] = {[CR_FORM_F32] = " -D CR_ONE_TYPE=CREMA_F32",
+                                                 [CR_FORM_F16] = " -D CR_ONE_TYPE=CREMA_F16",
+                                                 [CR_FORM_BF16] = " -D CR_ONE_TYPE=CREMA_BF16"};
+
+static crema_status build_function(crema_device *device, int function, cr_gpu_form form,
                                    cl_program *out) {
   char more[128] = "", *wrapper = NULL;
   const bool product = function >= CR_OPENCL_PRODUCT;
@@ -253,7 +257,7 @@ static crema_status build_function(crema_device *device, int function, bool comm
     text->line[text->lines++] = wrapper;
   }
   const size_t length = strlen(more);
-  if (common) snprintf(more + length, sizeof more - length, " -D CR_COMMON_ONLY");
+  if (form != CR_FORM_ANY) snprintf(more + length, sizeof more - length, "%s", options_of[form]);
   if (status == CREMA_OK) {
     status = build(device, product ? "product" : cr_gpu_function_name(function), text->line,
                    text->lines, more, out);
@@ -267,12 +271,13 @@ static crema_status build_function(crema_device *device, int function, bool comm
  * of them can be. */
 static pthread_mutex_t build_lock = PTHREAD_MUTEX_INITIALIZER;
 
-crema_status cr_opencl_program(crema_device *device, int function, bool common, cl_program *out) {
+crema_status cr_opencl_program(crema_device *device, int function, cr_gpu_form form,
+                               cl_program *out) {
   cr_opencl_device *own = cr_opencl_of(device);
   pthread_mutex_lock(&build_lock);
-  cl_program *program = &own->program[common][function];
+  cl_program *program = &own->program[form][function];
   crema_status status =
-      *program != NULL ? CREMA_OK : build_function(device, function, common, program);
+      *program != NULL ? CREMA_OK : build_function(device, function, form, program);
   *out = *program;
   pthread_mutex_unlock(&build_lock);
   return status;

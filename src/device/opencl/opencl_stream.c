@@ -50,10 +50,11 @@ stream:
 }
 
 static void release_kernels(cr_opencl_stream *stream) {
-  for (int common = 0; common < 2; ++common) {
+  for (int form = 0; form < CR_FORMS; ++form) {
     for (int i = 0; i < CR_OPENCL_FUNCTIONS; ++i) {
-      cr_opencl_kernel *kernel = &stream->kernel[common][i];
+      cr_opencl_kernel *kernel = &stream->kernel[form][i];
       if (kernel->run != NULL) (void)cr_cl.clReleaseKernel(kernel->run);
+      if (kernel->packs != NULL) (void)cr_cl.clReleaseKernel(kernel->packs);
       if (kernel->alone != NULL) (void)cr_cl.clReleaseKernel(kernel->alone);
     }
   }
@@ -261,8 +262,8 @@ crema_status cr_opencl_event_record(crema_context *context, cr_native_event *eve
 
 crema_status cr_opencl_event_wait(crema_context *context, cr_native_event *event) {
   cr_opencl_stream *stream = cr_opencl_stream_of(context);
-  /* The host waits for other devices. Platforms do not know each other's events, and with PoCL 3.1 a
-   * device can read a buffer that another device of its platform has not finished writing. */
+  /* The host waits for other devices. Platforms do not know each other's events, and with PoCL 3.1
+   * a device can read a buffer that another device of its platform has not finished writing. */
   if (event->device != context->device) return cr_opencl_event_finish(event);
   cl_event recorded = take_event(event);
   if (recorded == NULL) return CREMA_OK;

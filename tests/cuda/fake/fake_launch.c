@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../stored.h"
+#include "../functions_host.h"
+#include "device/gpu/launch.h"
 #include "fake_driver.h"
 #include "fake_runtime.h"
 
@@ -22,33 +23,13 @@ float cr_thread_block_max(cr_thread_block thread_block, float value) {
 
 /* ---- device functions by name ---- */
 
-typedef struct fake_function {
-  const char *text; /* the function's name */
-  size_t bytes;     /* of its arguments */
-  void (*each)(const void *args, int64_t i);
-  void (*thread_block)(const void *args, int64_t segment, cr_thread_block thread_block);
-} fake_function;
+enum { KERNELS = 512 };
 
-static const fake_function functions[] = {
-#define CR_EACH(name, args) \
-  {.text = "cr_" #name "_device", .bytes = sizeof(args), .each = cr_##name##_device},
-#define CR_VALUE(name, args) \
-  {.text = "cr_" #name "_device", .bytes = sizeof(args), .each = cr_##name##_stored},
-#define CR_THREAD_BLOCK(name, args) \
-  {.text = "cr_" #name "_device", .bytes = sizeof(args), .thread_block = cr_##name##_device},
-#include "device/gpu/kernels/device_functions.inc"
-#undef CR_EACH
-#undef CR_VALUE
-#undef CR_THREAD_BLOCK
-};
-
-enum { FUNCTIONS = sizeof functions / sizeof functions[0], KERNELS = 512 };
-
-typedef enum fake_shape { EACH, ALONE, THREAD_BLOCK } fake_shape;
+typedef enum fake_shape { EACH, PACKS, ALONE, THREAD_BLOCK } fake_shape;
 
 typedef struct fake_kernel {
   const void *host_function; /* how the host code names it */
-  const fake_function *function;
+  const host_body *function;
   fake_shape shape;
   atomic_uint loaded; /* one bit per device */
 } fake_kernel;
@@ -64,6 +45,26 @@ static bool mentions(const char *mangled, const char *name) {
   char text[128];
   snprintf(text, sizeof text, "%zu%s", strlen(name), name);
   return strstr(mangled, text) != NULL;
+}
+
+/* The device function that a kernel's name mentions, in the form of its namespace. */
+static const host_body *function_of(const char *mangled) {
+  static const struct {
+    const char *kernels;
+    const host_body *function;
+  } forms[] = {{"kernels_of_any", host_functions_any},
+               {"kernels_of_f32", host_functions_f32},
+               {"kernels_of_f16", host_functions_f16},
+               {"kernels_of_bf16", host_functions_bf16}};
+  for (size_t form = 0; form < sizeof forms / sizeof *forms; ++form) {
+    if (!mentions(mangled, forms[form].kernels)) continue;
+    for (int i = 0; i < CR_BODIES; ++i) {
+      char text[128];
+      snprintf(text, sizeof text, "cr_%s_device", forms[form].function[i].text);
+      if (mentions(mangled, text)) return &forms[form].function[i];
+    }
+  }
+  return NULL;
 }
 
 /* ---- what the code that nvcc makes calls ---- */
@@ -96,10 +97,7 @@ void __cudaRegisterFunction(void **handle, const char *host_function, char *devi
                             dim3 *grid, int *size) {
   (void)handle, (void)device, (void)limit, (void)tid, (void)bid, (void)block, (void)grid;
   (void)size;
-  const fake_function *function = NULL;
-  for (int i = 0; i < FUNCTIONS; ++i) {
-    if (mentions(name, functions[i].text)) function = &functions[i];
-  }
+  const host_body *function = function_of(name);
   if (function == NULL || registered.count == KERNELS) {
     fprintf(stderr, "fake runtime: kernel %s is not known\n", name);
     abort();
@@ -108,6 +106,7 @@ void __cudaRegisterFunction(void **handle, const char *host_function, char *devi
   kernel->host_function = host_function;
   kernel->function = function;
   kernel->shape = EACH;
+  if (mentions(name, "packs_kernel")) kernel->shape = PACKS;
   if (mentions(name, "alone_kernel")) kernel->shape = ALONE;
   if (mentions(name, "thread_block_kernel")) kernel->shape = THREAD_BLOCK;
 }
@@ -185,11 +184,13 @@ typedef struct fake_started {
 static void run(const void *data) {
   const fake_started *s = data;
   const cr_thread_block alone = {.lane = 0, .lanes = 1};
+  const fake_shape shape = s->kernel->shape;
   if (fake_is_idle()) return;
-  for (int64_t i = 0; i < s->count; ++i) {
-    if (s->kernel->shape == EACH) s->kernel->function->each(s->args, i);
-    else s->kernel->function->thread_block(s->args, i, alone);
+  if (shape == EACH || shape == PACKS) {
+    host_run_each(s->kernel->function, s->args, s->count, shape == PACKS);
+    return;
   }
+  for (int64_t i = 0; i < s->count; ++i) s->kernel->function->thread_block(s->args, i, alone);
 }
 
 cudaError_t cudaLaunchKernel(const void *host_function, dim3 grid, dim3 block, void **args,

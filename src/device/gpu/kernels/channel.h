@@ -3,9 +3,9 @@
 #ifndef CR_GPU_KERNELS_CHANNEL_H
 #define CR_GPU_KERNELS_CHANNEL_H
 
+#include "device/gpu/kernels/pack.h"
 #include "device/gpu/kernels/thread_block.h"
 #include "device/gpu/kernels/unary.h"
-#include "device/gpu/kernels/values.h"
 
 /* The index of elements in (outer, C, inner). */
 typedef struct cr_channel_planes {
@@ -15,6 +15,30 @@ typedef struct cr_channel_planes {
 
 CR_HD int64_t cr_channel_of(const cr_channel_planes *planes, int64_t i) {
   return cr_divide_by(cr_divide_by(i, planes->inner).whole, planes->channels).rest;
+}
+
+/* Steps through adjacent elements of fewer than 2^31. */
+typedef struct cr_channel_walk {
+  int32_t channel, place; /* the element's channel, and its place in the plane */
+  int32_t channels, inner;
+} cr_channel_walk;
+
+CR_HD cr_channel_walk cr_channel_walk_from(const cr_channel_planes *planes, int64_t i) {
+  const cr_quotient at = cr_divide_by(i, planes->inner);
+  cr_channel_walk walk;
+  walk.channel = (int32_t)cr_divide_by(at.whole, planes->channels).rest;
+  walk.place = (int32_t)at.rest;
+  walk.channels = (int32_t)planes->channels.by;
+  walk.inner = (int32_t)planes->inner.by;
+  return walk;
+}
+
+/* Whether the next element has another channel. */
+CR_HD bool cr_channel_step(cr_channel_walk *walk) {
+  if (++walk->place < walk->inner) return false;
+  walk->place = 0;
+  if (++walk->channel == walk->channels) walk->channel = 0;
+  return true;
 }
 
 /* Element k of channel c, counted through all samples. */
@@ -30,14 +54,41 @@ typedef struct cr_affine_args {
   bool rectify; /* negative values become 0 */
 } cr_affine_args;
 
-/* x * scale[c] + bias[c]. */
+/* The numbers of a channel: x * scale + bias. */
+typedef struct cr_affine_line {
+  float scale, bias;
+} cr_affine_line;
+
+CR_HD cr_affine_line cr_affine_line_of(const cr_affine_args *a, int64_t c) {
+  cr_affine_line line;
+  line.scale = a->scale.at != NULL ? cr_get(a->scale, c) : 1;
+  line.bias = a->bias.at != NULL ? cr_get(a->bias, c) : 0;
+  return line;
+}
+
+CR_HD float cr_affine_value(const cr_affine_args *a, cr_affine_line line, float x) {
+  float y = x;
+  if (a->scale.at != NULL) y = y * line.scale;
+  if (a->bias.at != NULL) y = y + line.bias;
+  return a->rectify && y < 0 ? 0 : y;
+}
+
 CR_HD float cr_affine_device(const void *args, int64_t i) {
   const cr_affine_args *a = (const cr_affine_args *)args;
-  const int64_t c = cr_channel_of(&a->planes, i);
-  float y = cr_get(a->x, i);
-  if (a->scale.at != NULL) y = y * cr_get(a->scale, c);
-  if (a->bias.at != NULL) y = y + cr_get(a->bias, c);
-  return a->rectify && y < 0 ? 0 : y;
+  const cr_affine_line line = cr_affine_line_of(a, cr_channel_of(&a->planes, i));
+  return cr_affine_value(a, line, cr_get(a->x, i));
+}
+
+CR_HD void cr_affine_pack(const void *args, int64_t i) {
+  const cr_affine_args *a = (const cr_affine_args *)args;
+  cr_channel_walk walk = cr_channel_walk_from(&a->planes, i);
+  cr_affine_line line = cr_affine_line_of(a, walk.channel);
+  cr_pack y = cr_get_pack(a->x, i);
+  CR_FOR_PACK(k) {
+    y.of[k] = cr_affine_value(a, line, y.of[k]);
+    if (cr_channel_step(&walk)) line = cr_affine_line_of(a, walk.channel);
+  }
+  cr_put_pack(a->out, i, y);
 }
 
 typedef struct cr_posts_args {
@@ -60,6 +111,29 @@ CR_HD float cr_posts_device(const void *args, int64_t i) {
     y = post->function == CR_UNARY_FUNCTIONS ? y + cr_get(a->addend, i) : cr_unary_value(post, y);
   }
   return y;
+}
+
+/* The only functions are ReLUs. */
+CR_HD void cr_posts_pack(const void *args, int64_t i) {
+  const cr_posts_args *a = (const cr_posts_args *)args;
+  cr_pack y = cr_get_pack(a->out, i);
+  if (a->bias.at != NULL) {
+    cr_channel_walk walk = cr_channel_walk_from(&a->planes, i);
+    float bias = cr_get(a->bias, walk.channel);
+    CR_FOR_PACK(k) {
+      y.of[k] += bias;
+      if (cr_channel_step(&walk)) bias = cr_get(a->bias, walk.channel);
+    }
+  }
+  for (int n = 0; n < a->count; ++n) {
+    if (a->post[n].function == CR_UNARY_FUNCTIONS) {
+      const cr_pack addend = cr_get_pack(a->addend, i);
+      CR_FOR_PACK(k) y.of[k] += addend.of[k];
+    } else {
+      CR_FOR_PACK(k) y.of[k] = cr_relu_value(&a->post[n], y.of[k]);
+    }
+  }
+  cr_put_pack(a->out, i, y);
 }
 
 typedef struct cr_prelu_args {
@@ -278,11 +352,40 @@ CR_HD void cr_bn_scales_device(const void *args, int64_t c) {
   a->scale[c] = cr_bn_scale_of(a, c, (cr_wide)a->variance[c]);
 }
 
+/* The numbers of a channel: (x - mean) * scale + shift. */
+typedef struct cr_bn_line {
+  float mean, scale, shift;
+} cr_bn_line;
+
+CR_HD cr_bn_line cr_bn_line_of(const cr_bn_args *a, int64_t c) {
+  cr_bn_line line;
+  line.mean = a->mean[c];
+  line.scale = a->scale[c];
+  line.shift = a->shift.at != NULL ? cr_get(a->shift, c) : 0;
+  return line;
+}
+
+CR_HD float cr_bn_value(const cr_bn_args *a, cr_bn_line line, float x) {
+  const float y = (x - line.mean) * line.scale;
+  return a->shift.at != NULL ? y + line.shift : y;
+}
+
 CR_HD float cr_bn_normalise_device(const void *args, int64_t i) {
   const cr_bn_args *a = (const cr_bn_args *)args;
-  const int64_t c = cr_channel_of(&a->planes, i);
-  const float y = (cr_get(a->x, i) - a->mean[c]) * a->scale[c];
-  return a->shift.at != NULL ? y + cr_get(a->shift, c) : y;
+  const cr_bn_line line = cr_bn_line_of(a, cr_channel_of(&a->planes, i));
+  return cr_bn_value(a, line, cr_get(a->x, i));
+}
+
+CR_HD void cr_bn_normalise_pack(const void *args, int64_t i) {
+  const cr_bn_args *a = (const cr_bn_args *)args;
+  cr_channel_walk walk = cr_channel_walk_from(&a->planes, i);
+  cr_bn_line line = cr_bn_line_of(a, walk.channel);
+  cr_pack y = cr_get_pack(a->x, i);
+  CR_FOR_PACK(k) {
+    y.of[k] = cr_bn_value(a, line, y.of[k]);
+    if (cr_channel_step(&walk)) line = cr_bn_line_of(a, walk.channel);
+  }
+  cr_put_pack(a->out, i, y);
 }
 
 CR_HD void cr_bn_gradient_sums_device(const void *args, int64_t c) {
@@ -319,13 +422,45 @@ CR_HD void cr_bn_gradient_parts_device(const void *args, int64_t segment,
   if (a->parts == 1 && thread_block.lane == 0) cr_bn_gradient_sums_device(args, part.channel);
 }
 
+/* The numbers of a channel: (dy - flat - slope (x - mean)) * scale. */
+typedef struct cr_bn_slope {
+  float mean, scale, flat, slope;
+} cr_bn_slope;
+
+CR_HD cr_bn_slope cr_bn_slope_of(const cr_bn_args *a, int64_t c) {
+  cr_bn_slope s;
+  s.scale = a->scale[c];
+  s.mean = a->global ? 0 : a->mean[c];
+  s.flat = a->global ? 0 : a->flat[c];
+  s.slope = a->global ? 0 : a->slope[c];
+  return s;
+}
+
 /* (dy - mean(dy) - z mean(dy z)) * gain / sqrt(v + eps), z = (x - m) / sqrt(v + eps). */
+CR_HD float cr_bn_bwd_value(const cr_bn_args *a, cr_bn_slope s, float x, float dy) {
+  float dx = dy;
+  if (!a->global) dx -= s.flat + s.slope * (x - s.mean);
+  return dx * s.scale;
+}
+
 CR_HD float cr_bn_bwd_device(const void *args, int64_t i) {
   const cr_bn_args *a = (const cr_bn_args *)args;
-  const int64_t c = cr_channel_of(&a->planes, i);
-  float dx = cr_get(a->dy, i);
-  if (!a->global) dx -= a->flat[c] + a->slope[c] * (cr_get(a->x, i) - a->mean[c]);
-  return dx * a->scale[c];
+  const cr_bn_slope s = cr_bn_slope_of(a, cr_channel_of(&a->planes, i));
+  const float x = a->global ? 0 : cr_get(a->x, i);
+  return cr_bn_bwd_value(a, s, x, cr_get(a->dy, i));
+}
+
+CR_HD void cr_bn_bwd_pack(const void *args, int64_t i) {
+  const cr_bn_args *a = (const cr_bn_args *)args;
+  cr_channel_walk walk = cr_channel_walk_from(&a->planes, i);
+  cr_bn_slope s = cr_bn_slope_of(a, walk.channel);
+  cr_pack dx = cr_get_pack(a->dy, i), x = dx;
+  if (!a->global) x = cr_get_pack(a->x, i);
+  CR_FOR_PACK(k) {
+    dx.of[k] = cr_bn_bwd_value(a, s, x.of[k], dx.of[k]);
+    if (cr_channel_step(&walk)) s = cr_bn_slope_of(a, walk.channel);
+  }
+  cr_put_pack(a->out, i, dx);
 }
 
 #endif

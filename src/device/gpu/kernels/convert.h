@@ -5,12 +5,6 @@
 #include "crema/types.h"
 #include "device/gpu/kernels/hd.h"
 
-typedef struct cr_convert_args {
-  const CR_GLOBAL void *from;
-  CR_GLOBAL void *to;
-  int from_type, to_type;
-} cr_convert_args;
-
 CR_HD float cr_hd_from_f16(uint16_t half) {
   const uint32_t sign = (uint32_t)(half & 0x8000u) << 16, rest = half & 0x7fffu;
   if (rest >= 0x7c00u) return cr_hd_from_bits(sign | 0x7f800000u | ((rest & 0x3ffu) << 13));
@@ -87,11 +81,6 @@ CR_HD void cr_hd_store(int type, CR_GLOBAL void *to, int64_t i, cr_wide v) {
     case CREMA_BOOL: ((CR_GLOBAL uint8_t *)to)[i] = v != 0; break;
     default: ((CR_GLOBAL uint8_t *)to)[i] = (uint8_t)cr_hd_limit(v, 0, 255); break;
   }
-}
-
-CR_HD void cr_convert_device(const void *args, int64_t i) {
-  const cr_convert_args *a = (const cr_convert_args *)args;
-  cr_hd_store(a->to_type, a->to, i, cr_hd_load(a->from_type, a->from, i));
 }
 
 #endif

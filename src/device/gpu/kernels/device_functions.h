@@ -3,7 +3,7 @@
 #define CR_GPU_KERNELS_DEVICE_FUNCTIONS_H
 
 #include "device/gpu/kernels/channel.h"
-#include "device/gpu/kernels/convert.h"
+#include "device/gpu/kernels/convert_array.h"
 #include "device/gpu/kernels/dots.h"
 #include "device/gpu/kernels/eltwise.h"
 #include "device/gpu/kernels/interp.h"

@@ -3,7 +3,7 @@
 #ifndef CR_GPU_KERNELS_ELTWISE_H
 #define CR_GPU_KERNELS_ELTWISE_H
 
-#include "device/gpu/kernels/values.h"
+#include "device/gpu/kernels/pack.h"
 
 enum { CR_GPU_SOURCES = 32 };
 
@@ -24,10 +24,29 @@ CR_HD float cr_sum_device(const void *args, int64_t i) {
   return sum;
 }
 
+CR_HD void cr_sum_pack(const void *args, int64_t i) {
+  const cr_many_args *a = (const cr_many_args *)args;
+  cr_pack sum = cr_pack_of(0);
+  for (int source = 0; source < a->sources; ++source) {
+    const float coeff = a->coeff[source];
+    const cr_pack x = cr_get_pack(a->x[source], i);
+    CR_FOR_PACK(k) sum.of[k] += coeff * x.of[k];
+  }
+  cr_put_pack(a->out, i, sum);
+}
+
 CR_HD float cr_sum_of_two_device(const void *args, int64_t i) {
   const cr_many_args *a = (const cr_many_args *)args;
   const float first = cr_get(a->x[0], i), second = cr_get(a->x[1], i);
   return a->coeff[0] * first + a->coeff[1] * second;
+}
+
+CR_HD void cr_sum_of_two_pack(const void *args, int64_t i) {
+  const cr_many_args *a = (const cr_many_args *)args;
+  const cr_pack second = cr_get_pack(a->x[1], i);
+  cr_pack sum = cr_get_pack(a->x[0], i);
+  CR_FOR_PACK(k) sum.of[k] = a->coeff[0] * sum.of[k] + a->coeff[1] * second.of[k];
+  cr_put_pack(a->out, i, sum);
 }
 
 CR_HD float cr_prod_device(const void *args, int64_t i) {
@@ -79,6 +98,17 @@ CR_HD float cr_axpby_device(const void *args, int64_t i) {
                       : a->alpha * cr_get(a->x, i) + a->beta * cr_get(a->out, i);
 }
 
+CR_HD void cr_axpby_pack(const void *args, int64_t i) {
+  const cr_axpby_args *a = (const cr_axpby_args *)args;
+  cr_pack y = cr_get_pack(a->x, i);
+  CR_FOR_PACK(k) y.of[k] *= a->alpha;
+  if (a->beta != 0) {
+    const cr_pack old = cr_get_pack(a->out, i);
+    CR_FOR_PACK(k) y.of[k] += a->beta * old.of[k];
+  }
+  cr_put_pack(a->out, i, y);
+}
+
 typedef struct cr_set_args {
   cr_hd_values y;
   float value;
@@ -87,6 +117,11 @@ typedef struct cr_set_args {
 CR_HD void cr_set_device(const void *args, int64_t i) {
   const cr_set_args *a = (const cr_set_args *)args;
   cr_put(a->y, i, a->value);
+}
+
+CR_HD void cr_set_pack(const void *args, int64_t i) {
+  const cr_set_args *a = (const cr_set_args *)args;
+  cr_put_pack(a->y, i, cr_pack_of(a->value));
 }
 
 #endif

@@ -137,12 +137,13 @@ static inline cr_divisor cr_divisor_of(int64_t by) {
   return d;
 }
 
-/* The device functions are compiled twice. With CR_COMMON_ONLY, all values are F32 and no array has
- * 2^31 elements or more. A check of the type at each access, and of the size at each division,
- * would keep the compiler from having several loads under way. */
+/* The device functions are compiled in several forms. Without CR_ONE_TYPE they take values of any
+ * type. With it, all values have that type and no array has 2^31 elements or more. A check of the
+ * type at each access, and of the size at each division, would keep the compiler from having
+ * several loads under way. */
 CR_HD cr_quotient cr_divide_by(int64_t a, cr_divisor d) {
   cr_quotient q;
-#ifndef CR_COMMON_ONLY
+#ifndef CR_ONE_TYPE
   if (d.shift < 0 || ((uint64_t)a >> 31) != 0) return cr_divide(a, d.by);
 #endif
   const uint32_t low = (uint32_t)a, high = (uint32_t)(((uint64_t)low * d.factor) >> 32);
@@ -163,9 +164,14 @@ CR_HD cr_quotient cr_divide_by(int64_t a, cr_divisor d) {
 #endif
 
 /* The element at which part `part` of `parts` begins, when `count` elements are cut into parts of
- * nearly equal length; part `parts` begins at `count`. */
+ * nearly equal length; part `parts` begins at `count`. There are fewer than 2^16 parts. */
 CR_HD int64_t cr_part_begin(int64_t count, int64_t parts, int64_t part) {
+#ifdef CR_ONE_TYPE
+  const uint32_t all = (uint32_t)count, of = (uint32_t)parts, at = (uint32_t)part;
+  return (int64_t)(all / of * at + all % of * at / of);
+#else
   return count / parts * part + count % parts * part / parts;
+#endif
 }
 
 /* Lets the host see a thread's earlier stores to page-locked memory before its later ones. OpenCL's

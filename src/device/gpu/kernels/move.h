@@ -4,36 +4,64 @@
 #define CR_GPU_KERNELS_MOVE_H
 
 #include "crema/types.h"
+#include "device/gpu/kernels/pack.h"
 #include "device/gpu/kernels/philox.h"
-#include "device/gpu/kernels/values.h"
 
 typedef struct cr_dropout_args {
   cr_hd_values x, out;
-  CR_GLOBAL uint8_t *mask; /* 1: kept */
-  int64_t count;
+  CR_GLOBAL uint8_t *mask;           /* 1: kept */
   uint64_t seed, counter, threshold; /* the fraction `ratio` of all 2^32 words is below it */
   const CR_GLOBAL uint64_t *passes; /* see cr_hd_counter */
   float scale;
 } cr_dropout_args;
 
-/* Elements 4 i ... 4 i + 3, one word of the generator each (Srivastava et al., 2014). */
+/* Four elements have the four words of one call of the generator (Srivastava et al., 2014). */
 CR_HD void cr_dropout_fwd_device(const void *args, int64_t i) {
   const cr_dropout_args *a = (const cr_dropout_args *)args;
   uint32_t word[4];
-  cr_hd_philox(a->seed, cr_hd_counter(a->counter, a->passes), (uint64_t)i, word);
-  for (int k = 0; k < 4; ++k) {
-    const int64_t at = 4 * i + k;
-    if (at >= a->count) return;
-    const bool kept = word[k] >= a->threshold;
-    a->mask[at] = kept ? 1 : 0;
-    cr_put(a->out, at, kept ? cr_get(a->x, at) * a->scale : 0);
+  cr_hd_philox(a->seed, cr_hd_counter(a->counter, a->passes), (uint64_t)(i / 4), word);
+  const int k = (int)(i % 4);
+  const uint32_t own = k == 0 ? word[0] : k == 1 ? word[1] : k == 2 ? word[2] : word[3];
+  const bool kept = own >= a->threshold;
+  a->mask[i] = kept ? 1 : 0;
+  cr_put(a->out, i, kept ? cr_get(a->x, i) * a->scale : 0);
+}
+
+CR_HD void cr_dropout_fwd_pack(const void *args, int64_t i) {
+  const cr_dropout_args *a = (const cr_dropout_args *)args;
+  CR_GLOBAL uint32_t *mask = (CR_GLOBAL uint32_t *)(a->mask + i);
+  cr_pack y = cr_get_pack(a->x, i);
+  for (int four = 0; four < CR_PACK / 4; ++four) {
+    uint32_t word[4], bytes = 0;
+    cr_hd_philox(a->seed, cr_hd_counter(a->counter, a->passes), (uint64_t)(i / 4 + four), word);
+    for (int k = 0; k < 4; ++k) {
+      const bool kept = word[k] >= a->threshold;
+      y.of[4 * four + k] = kept ? y.of[4 * four + k] * a->scale : 0;
+      bytes |= (uint32_t)kept << (8 * k);
+    }
+    mask[four] = bytes;
   }
+  cr_put_pack(a->out, i, y);
 }
 
 CR_HD float cr_dropout_bwd_device(const void *args, int64_t i) {
   const cr_dropout_args *a = (const cr_dropout_args *)args;
   const float x = cr_get(a->x, i);
   return a->mask[i] != 0 ? x * a->scale : 0;
+}
+
+CR_HD void cr_dropout_bwd_pack(const void *args, int64_t i) {
+  const cr_dropout_args *a = (const cr_dropout_args *)args;
+  const CR_GLOBAL uint32_t *mask = (const CR_GLOBAL uint32_t *)(a->mask + i);
+  cr_pack x = cr_get_pack(a->x, i);
+  for (int four = 0; four < CR_PACK / 4; ++four) {
+    const uint32_t bytes = mask[four];
+    for (int k = 0; k < 4; ++k) {
+      const bool kept = ((bytes >> (8 * k)) & 0xffu) != 0;
+      x.of[4 * four + k] = kept ? x.of[4 * four + k] * a->scale : 0;
+    }
+  }
+  cr_put_pack(a->out, i, x);
 }
 
 /* The number of parts that one launch moves. */
@@ -50,17 +78,42 @@ typedef struct cr_parts_args {
   bool joins;                      /* moves the parts into the whole */
 } cr_parts_args;
 
-/* Number `i` counts through the parts of row 0, then of row 1, and so on. */
-CR_HD void cr_move_parts_device(const void *args, int64_t i) {
-  const cr_parts_args *a = (const cr_parts_args *)args;
+/* Where an element of the parts lies. Number `i` counts through the parts of row 0, then of row 1,
+ * and so on. */
+typedef struct cr_moved_place {
+  int part;
+  int64_t in_whole, in_part;
+} cr_moved_place;
+
+CR_HD cr_moved_place cr_moved_place_of(const cr_parts_args *a, int64_t i) {
   const cr_quotient at = cr_divide_by(i, a->length);
-  const int64_t column = a->begin[0] + at.rest, in_whole = at.whole * a->step + column;
+  const int64_t column = a->begin[0] + at.rest;
+  cr_moved_place place;
   int k = 0;
   while (k + 1 < a->parts && column >= a->begin[k + 1]) ++k;
-  if (a->part[k].at == NULL) return;
-  const int64_t in_part = at.whole * (a->begin[k + 1] - a->begin[k]) + column - a->begin[k];
-  if (a->joins) cr_put(a->whole, in_whole, cr_get(a->part[k], in_part));
-  else cr_put(a->part[k], in_part, cr_get(a->whole, in_whole));
+  place.part = k;
+  place.in_whole = at.whole * a->step + column;
+  place.in_part = at.whole * (a->begin[k + 1] - a->begin[k]) + column - a->begin[k];
+  return place;
+}
+
+CR_HD void cr_move_parts_device(const void *args, int64_t i) {
+  const cr_parts_args *a = (const cr_parts_args *)args;
+  const cr_moved_place at = cr_moved_place_of(a, i);
+  const cr_hd_values part = a->part[at.part];
+  if (part.at == NULL) return;
+  if (a->joins) cr_put(a->whole, at.in_whole, cr_get(part, at.in_part));
+  else cr_put(part, at.in_part, cr_get(a->whole, at.in_whole));
+}
+
+/* All lengths are multiples of a pack. */
+CR_HD void cr_move_parts_pack(const void *args, int64_t i) {
+  const cr_parts_args *a = (const cr_parts_args *)args;
+  const cr_moved_place at = cr_moved_place_of(a, i);
+  const cr_hd_values part = a->part[at.part];
+  if (part.at == NULL) return;
+  if (a->joins) cr_copy_pack(a->whole, at.in_whole, part, at.in_part);
+  else cr_copy_pack(part, at.in_part, a->whole, at.in_whole);
 }
 
 /* Goes through the elements of `walked` in order; strides give the same element of the other array.

@@ -3,8 +3,8 @@
 #define CR_GPU_KERNELS_UNARY_H
 
 #include "device/backend/op_enums.h"
+#include "device/gpu/kernels/pack.h"
 #include "device/gpu/kernels/thread_block.h"
-#include "device/gpu/kernels/values.h"
 
 typedef struct cr_unary_args {
   cr_hd_values x, y, dy;
@@ -85,16 +85,34 @@ CR_HD float cr_unary_bwd_device(const void *args, int64_t i) {
 }
 
 /* The commonest function, without branches for other functions. */
+CR_HD float cr_relu_value(const cr_unary_args *a, float x) {
+  return x < 0 ? (a->alpha == 0 ? 0 : a->alpha * x) : x;
+}
+
 CR_HD float cr_relu_fwd_device(const void *args, int64_t i) {
   const cr_unary_args *a = (const cr_unary_args *)args;
-  const float x = cr_get(a->x, i);
-  return x < 0 ? (a->alpha == 0 ? 0 : a->alpha * x) : x;
+  return cr_relu_value(a, cr_get(a->x, i));
+}
+
+CR_HD void cr_relu_fwd_pack(const void *args, int64_t i) {
+  const cr_unary_args *a = (const cr_unary_args *)args;
+  cr_pack y = cr_get_pack(a->x, i);
+  CR_FOR_PACK(k) y.of[k] = cr_relu_value(a, y.of[k]);
+  cr_put_pack(a->out, i, y);
 }
 
 CR_HD float cr_relu_bwd_device(const void *args, int64_t i) {
   const cr_unary_args *a = (const cr_unary_args *)args;
   const float dy = cr_get(a->dy, i);
   return cr_get(a->x, i) > 0 ? dy : a->alpha * dy;
+}
+
+CR_HD void cr_relu_bwd_pack(const void *args, int64_t i) {
+  const cr_unary_args *a = (const cr_unary_args *)args;
+  const cr_pack x = cr_get_pack(a->x, i);
+  cr_pack dx = cr_get_pack(a->dy, i);
+  CR_FOR_PACK(k) dx.of[k] = x.of[k] > 0 ? dx.of[k] : a->alpha * dx.of[k];
+  cr_put_pack(a->out, i, dx);
 }
 
 #endif

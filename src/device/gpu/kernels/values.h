@@ -5,11 +5,13 @@
 
 #include "device/gpu/kernels/convert.h"
 
-#ifdef CR_COMMON_ONLY
-#define CR_IS_F32(x) true
+/* The type of an array, a constant where the form has one (hd.h). */
+#ifdef CR_ONE_TYPE
+#define CR_TYPE_IN(x) CR_ONE_TYPE
 #else
-#define CR_IS_F32(x) ((x).type == CREMA_F32)
+#define CR_TYPE_IN(x) ((x).type)
 #endif
+#define CR_IS_F32(x) (CR_TYPE_IN(x) == CREMA_F32)
 
 typedef struct cr_hd_values {
   CR_GLOBAL void *at; /* NULL: absent */
@@ -40,14 +42,14 @@ CR_HD uint16_t cr_half_bits(float value) {
 CR_HD float cr_get(cr_hd_values x, int64_t i) {
   if (CR_IS_F32(x)) return ((const CR_GLOBAL float *)x.at)[i];
   const uint16_t bits = ((const CR_GLOBAL uint16_t *)x.at)[i];
-  return x.type == CREMA_F16 ? cr_half_value(bits) : cr_hd_from_bits((uint32_t)bits << 16);
+  return CR_TYPE_IN(x) == CREMA_F16 ? cr_half_value(bits) : cr_hd_from_bits((uint32_t)bits << 16);
 }
 
 CR_HD void cr_put(cr_hd_values y, int64_t i, float value) {
   if (CR_IS_F32(y)) ((CR_GLOBAL float *)y.at)[i] = value;
   else
     ((CR_GLOBAL uint16_t *)y.at)[i] =
-        y.type == CREMA_F16 ? cr_half_bits(value) : cr_hd_to_bf16(value);
+        CR_TYPE_IN(y) == CREMA_F16 ? cr_half_bits(value) : cr_hd_to_bf16(value);
 }
 
 /* The array from element i on. */

@@ -1,3 +1,0 @@
-/* The device functions for the common case. */
-#define CR_COMMON_ONLY
-#include "functions_host.c"
