@@ -71,6 +71,10 @@ add_executable(cuda_exchange ${CMAKE_CURRENT_LIST_DIR}/exchange.c)
 add_cuda_test(cuda_exchange)
 target_link_libraries(cuda_exchange PRIVATE ${CMAKE_DL_LIBS})
 
+# The instructions of kernels. Needs nvcc only.
+add_test(NAME cuda/ptx COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/ptx.py ${PROJECT_SOURCE_DIR})
+set_tests_properties(cuda/ptx PROPERTIES SKIP_RETURN_CODE 77)
+
 if(NOT CREMA_CUDA)
   return()
 endif()
