@@ -1,4 +1,4 @@
-/* The matrix product in tiles against sums in double. */
+/* The matrix products in tiles and of few rows against sums in double. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -62,10 +62,13 @@ static void check_product(cr_mt19937 *rng, int64_t m, int64_t n, int64_t k, unsi
 }
 
 TEST(equals_sums_in_double) {
-  /* Below, at and beyond a tile, a task and a step of the depth. */
+  /* Below, at and beyond a tile, a task and a step of the depth; few rows, by any number of lines
+   * and steps. */
   static const int64_t extent[][3] = {{1, 1, 1},    {8, 12, 256},  {7, 11, 5},   {9, 13, 257},
                                       {16, 24, 30}, {1, 300, 600}, {130, 97, 2}, {128, 96, 3},
-                                      {3, 5, 0},    {0, 4, 4},     {4, 0, 4}};
+                                      {3, 5, 0},    {0, 4, 4},     {4, 0, 4},    {1, 513, 8},
+                                      {2, 512, 9},  {3, 517, 15},  {4, 514, 16}, {5, 19, 17},
+                                      {6, 3, 39},   {12, 7, 30},   {13, 9, 31}};
   cr_mt19937 rng;
   cr_mt19937_seed(&rng, 1703);
   for (size_t i = 0; i < sizeof extent / sizeof extent[0]; ++i) {

@@ -8,21 +8,15 @@
 #include "device/cpu/kernels/conv.h"
 #include "device/cpu/kernels/fast_rows.h"
 #include "device/cpu/kernels/product.h"
-#include "device/cpu/kernels/tile_product.h"
-
-static void multiply(const cr_gemm *g) {
-  const cr_gemm_f32 floats = cr_gemm_of_floats(g);
-  cr_tile_product(&floats);
-}
 
 static crema_status conv_fwd(const cr_call *call) {
-  return cr_conv_forward(call, multiply);
+  return cr_conv_forward(call, cr_multiply_in_tiles);
 }
 static crema_status conv_bwd_data(const cr_call *call) {
-  return cr_conv_backward_data(call, multiply);
+  return cr_conv_backward_data(call, cr_multiply_in_tiles);
 }
 static crema_status conv_bwd_weights(const cr_call *call) {
-  return cr_conv_backward_weights(call, multiply);
+  return cr_conv_backward_weights(call, cr_multiply_in_tiles);
 }
 
 CR_KERNEL(conv_fwd_gemm, CONV_FWD, .plan = cr_conv_plan, .run = conv_fwd,

@@ -26,8 +26,11 @@
   X(conv_int8_dnnl)         \
   X(ip_fwd_dnnl_matmul)     \
   X(ip_fwd_dnnl)            \
+  X(ip_fwd_gemm)            \
   X(ip_bwd_data_dnnl)       \
+  X(ip_bwd_data_gemm)       \
   X(ip_bwd_weights_dnnl)    \
+  X(ip_bwd_weights_gemm)    \
   X(ip_int8_dnnl)           \
   X(pool_fwd_channels)      \
   X(pool_fwd_channels_u8)   \

@@ -3,6 +3,7 @@
 #define CR_DEVICE_CPU_KERNELS_PRODUCT_H
 
 #include "device/cpu/kernels/gemm.h"
+#include "device/cpu/kernels/tile_product.h"
 #include "device/cpu/onednn/gemm.h"
 
 #ifdef CR_REF_F32
@@ -20,6 +21,11 @@ static inline cr_gemm_f32 cr_gemm_of_floats(const cr_gemm *g) {
                        .c = g->c,
                        .c_row = g->c_row,
                        .accumulate = g->accumulate};
+}
+
+static inline void cr_multiply_in_tiles(const cr_gemm *g) {
+  const cr_gemm_f32 floats = cr_gemm_of_floats(g);
+  cr_tile_product(&floats);
 }
 
 #endif

@@ -7,4 +7,8 @@
 /* See cr_cpu_gemm_f32. The result has the same bits for any number of threads. */
 void cr_tile_product(const cr_gemm_f32 *gemm);
 
+/* The same for few rows, without tiles; false, and nothing done, for more rows or if both matrices
+ * are transposed. */
+bool cr_few_rows_product(const cr_gemm_f32 *gemm);
+
 #endif

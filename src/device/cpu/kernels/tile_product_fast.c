@@ -115,6 +115,7 @@ static void run_task(const cr_gemm_f32 *g, int64_t first, int64_t column) {
 }
 
 void cr_tile_product(const cr_gemm_f32 *g) {
+  if (cr_few_rows_product(g)) return;
   const int64_t down = cr_pieces(g->m, TASK_ROWS), across = cr_pieces(g->n, TASK_COLUMNS);
   for (int64_t i = 0; i < g->m && g->k == 0 && !g->accumulate; ++i) {
     memset(g->c + i * g->c_row, 0, (size_t)g->n * sizeof *g->c);

@@ -115,7 +115,7 @@ crema_status cr_dnnl_conv_check_registers(void) {
 #if defined __x86_64__ && defined __GNUC__
   if (__builtin_cpu_supports("avx512f")) return CREMA_OK;
 #endif
-  return cr_fail(CREMA_E_UNSUPPORTED, "fewer than 32 registers");
+  return cr_fail(CREMA_E_UNSUPPORTED, "not implemented for fewer than 32 registers");
 }
 
 crema_status cr_dnnl_conv_limits(const cr_posts *posts, float *low, float *high) {
@@ -182,16 +182,6 @@ crema_status cr_dnnl_conv_last(const cr_plan *plan, const cr_layout **src, const
   return status;
 }
 
-/* On processors for which oneDNN has only portable code it multiplies unfolded windows. crema's
- * kernels for these are faster (kernels/conv_windows_fast.c, conv_gemm_fast.c). Takes ownership of
- * `pd` if it fails.
- */
-static crema_status check_product(dnnl_primitive_desc_t pd) {
-  if (!cr_dnnl_pd_named(pd, "gemm:ref")) return CREMA_OK;
-  dnnl_primitive_desc_destroy(pd);
-  return cr_fail(CREMA_E_UNSUPPORTED, "oneDNN implements it with portable code");
-}
-
 static crema_status plan_fwd(cr_plan *plan) {
   static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORMAT},
                                       {1, DNNL_ARG_WEIGHTS, CR_DNNL_FORMAT},
@@ -199,7 +189,7 @@ static crema_status plan_fwd(cr_plan *plan) {
                                       {3, DNNL_ARG_DST, CR_DNNL_FORMAT}};
   dnnl_primitive_desc_t pd = NULL;
   CR_TRY(cr_dnnl_conv_fwd(plan, &pd));
-  CR_TRY(check_product(pd));
+  CR_TRY(cr_dnnl_pd_check_product(pd));
   return cr_dnnl_prim_create_posts(plan, pd, bind, 4);
 }
 
@@ -214,7 +204,7 @@ static crema_status plan_bwd_data(cr_plan *plan) {
                                       {1, DNNL_ARG_WEIGHTS, CR_DNNL_FORMAT},
                                       {2, DNNL_ARG_DIFF_SRC, CR_DNNL_FORMAT}};
   CR_TRY(status);
-  CR_TRY(check_product(pd));
+  CR_TRY(cr_dnnl_pd_check_product(pd));
   return cr_dnnl_prim_create(plan, pd, bind, 3);
 }
 
@@ -287,7 +277,7 @@ static crema_status plan_bwd_weights(cr_plan *plan) {
     if (status != CREMA_OK) dnnl_primitive_desc_destroy(pd);
   }
   CR_TRY(status);
-  CR_TRY(check_product(pd));
+  CR_TRY(cr_dnnl_pd_check_product(pd));
   static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORMAT},
                                       {1, DNNL_ARG_DIFF_DST, CR_DNNL_FORMAT},
                                       {2, DNNL_ARG_DIFF_WEIGHTS, CR_DNNL_FORMAT},

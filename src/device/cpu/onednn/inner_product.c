@@ -109,7 +109,9 @@ static crema_status plan_fwd(cr_plan *plan) {
                                       {1, DNNL_ARG_WEIGHTS, CR_DNNL_AS_IS},
                                       {2, DNNL_ARG_BIAS, CR_DNNL_AS_IS},
                                       {3, DNNL_ARG_DST, CR_DNNL_AS_IS}};
-  return status == CREMA_OK ? cr_dnnl_prim_create_posts(plan, pd, bind, 4) : status;
+  CR_TRY(status);
+  CR_TRY(cr_dnnl_pd_check_product(pd));
+  return cr_dnnl_prim_create_posts(plan, pd, bind, 4);
 }
 
 static crema_status plan_bwd_data(cr_plan *plan) {
@@ -122,7 +124,9 @@ static crema_status plan_bwd_data(cr_plan *plan) {
   static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_DIFF_DST, CR_DNNL_AS_IS},
                                       {1, DNNL_ARG_WEIGHTS, CR_DNNL_AS_IS},
                                       {2, DNNL_ARG_DIFF_SRC, CR_DNNL_AS_IS}};
-  return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 3) : status;
+  CR_TRY(status);
+  CR_TRY(cr_dnnl_pd_check_product(pd));
+  return cr_dnnl_prim_create(plan, pd, bind, 3);
 }
 
 static crema_status plan_bwd_weights(cr_plan *plan) {
@@ -136,7 +140,9 @@ static crema_status plan_bwd_weights(cr_plan *plan) {
                                       {1, DNNL_ARG_DIFF_DST, CR_DNNL_AS_IS},
                                       {2, DNNL_ARG_DIFF_WEIGHTS, CR_DNNL_AS_IS},
                                       {3, DNNL_ARG_DIFF_BIAS, CR_DNNL_AS_IS}};
-  return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 4) : status;
+  CR_TRY(status);
+  CR_TRY(cr_dnnl_pd_check_product(pd));
+  return cr_dnnl_prim_create(plan, pd, bind, 4);
 }
 
 CR_KERNEL(ip_fwd_dnnl_matmul, IP_FWD, .types = CR_DNNL_TYPES, CR_DNNL_PRIM, .plan = plan_product,

@@ -61,6 +61,12 @@ bool cr_dnnl_pd_named(const_dnnl_primitive_desc_t pd, const char *part) {
   return strstr(name, part) != NULL;
 }
 
+crema_status cr_dnnl_pd_check_product(dnnl_primitive_desc_t pd) {
+  if (!cr_dnnl_pd_named(pd, "gemm:ref")) return CREMA_OK;
+  dnnl_primitive_desc_destroy(pd);
+  return cr_fail(CREMA_E_UNSUPPORTED, "oneDNN implements it with portable code");
+}
+
 static crema_status fill_prim(cr_plan *plan, prim *p, dnnl_primitive_desc_t pd,
                               const cr_dnnl_bind *bind, int binds) {
   if (cr_dnnl_pd_named(pd, "ref:")) {

@@ -52,6 +52,11 @@ crema_status cr_dnnl_prim_create(cr_plan *plan, dnnl_primitive_desc_t pd, const 
 /* True if the name of the implementation that oneDNN chose contains `part`. */
 bool cr_dnnl_pd_named(const_dnnl_primitive_desc_t pd, const char *part);
 
+/* Errors: CREMA_E_UNSUPPORTED if oneDNN implements it as a matrix product in portable code, as on
+ * processors for which it generates none. crema's products are faster (kernels/tile_product.h).
+ * Takes ownership of `pd` if it fails. */
+crema_status cr_dnnl_pd_check_product(dnnl_primitive_desc_t pd) CREMA_MUST_USE;
+
 /* The same for an op with post operations: its result is argument CR_ARG_RESULT, and the addend has
  * the result's format. Such a plan is run by cr_dnnl_prim_run_posts. */
 crema_status cr_dnnl_prim_create_posts(cr_plan *plan, dnnl_primitive_desc_t pd,
