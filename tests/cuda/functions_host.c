@@ -10,15 +10,17 @@
 #define CR_TABLE(form) CR_JOIN(host_functions_, form)
 
 const host_body CR_TABLE(CR_FORM_NAME)[] = {
-#define CR_EACH(name, args) {.text = #name, .each = cr_##name##_device},
-#define CR_VALUE(name, args) {.text = #name, .each = cr_##name##_stored},
-#define CR_THREAD_BLOCK(name, args) {.text = #name, .thread_block = cr_##name##_device},
+#define CR_EACH(name, args) {.text = #name, .bytes = sizeof(args), .each = cr_##name##_device},
+#define CR_VALUE(name, args) {.text = #name, .bytes = sizeof(args), .each = cr_##name##_stored},
+#define CR_THREAD_BLOCK(name, args) {.text = #name, .bytes = sizeof(args), .thread_block = cr_##name##_device},
 #define CR_EACH_HALVES CR_EACH
 #define CR_THREAD_BLOCK_HALVES CR_THREAD_BLOCK
 #define CR_EACH_PACKS(name, args) \
-  {.text = #name, .each = cr_##name##_device, .pack = cr_##name##_pack, .length = CR_PACK},
+  {.text = #name, .bytes = sizeof(args), .each = cr_##name##_device, .pack = cr_##name##_pack, \
+   .length = CR_PACK},
 #define CR_VALUE_PACKS(name, args) \
-  {.text = #name, .each = cr_##name##_stored, .pack = cr_##name##_pack, .length = CR_PACK},
+  {.text = #name, .bytes = sizeof(args), .each = cr_##name##_stored, .pack = cr_##name##_pack, \
+   .length = CR_PACK},
 #include "device/gpu/kernels/device_functions.inc"
 #undef CR_EACH
 #undef CR_VALUE

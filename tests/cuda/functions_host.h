@@ -10,6 +10,7 @@ typedef void (*host_thread_block)(const void *args, int64_t segment, cr_thread_b
 
 typedef struct host_body {
   const char *text; /* the name */
+  size_t bytes;     /* of the argument block */
   host_each each, pack;
   host_thread_block thread_block; /* or `each` */
   int length;                     /* of a pack */
