@@ -212,6 +212,11 @@ static bool is_foreign(const crema_context *context, cr_format format) {
   return device != context->device && !device->backend->host_memory;
 }
 
+/* Whether the values have an order of the host's kernels. */
+static bool is_of_host(cr_format format) {
+  return format.layout != NULL && format.layout->device->backend->host_memory;
+}
+
 /* Converts from slot `from` to slot `to` on the context's device, or on the device that knows the
  * order of `from`. */
 static crema_status convert_slot(values *v, crema_context *context, format_slot *to,
@@ -225,8 +230,8 @@ static crema_status convert_slot(values *v, crema_context *context, format_slot 
   cr_trace_add_conversion(context, v, to->format, dst, from->format, src);
   crema_status status =
       cr_watch_convert(context, v->label, v->count, to->format, dst, from->format, src);
-  const bool plain = to->format.layout == NULL && from->format.layout == NULL;
-  if (status == CREMA_E_UNSUPPORTED && plain && !context->device->backend->host_memory) {
+  if (status == CREMA_E_UNSUPPORTED && !context->device->backend->host_memory &&
+      !is_foreign(cr_host_context(), to->format) && !is_foreign(cr_host_context(), from->format)) {
     return convert_slot(v, cr_host_context(), to, from);
   }
   if (status != CREMA_OK) {
@@ -325,7 +330,8 @@ crema_status cr_tensor_make_valid(values *v, crema_context *context, format_slot
     if (!is_valid(via)) CR_TRY(convert_slot(v, context, via, source));
     source = via;
   }
-  const bool at_once = context->device->backend->converts_at_once;
+  const bool at_once = context->device->backend->converts_at_once &&
+                       !is_of_host(source->format) && !is_of_host(slot->format);
   while (!at_once && goes_by_way(source->format, slot->format, &middle)) {
     format_slot *via = NULL;
     CR_TRY(need_slot_for(v, context, middle, slot, source, &via));

@@ -42,6 +42,24 @@ static void to_host(void *to, crema_devptr from, size_t bytes) {
   ok(crema_context_finish(context));
 }
 
+/* ---- conversions ---- */
+
+/* Values in an order of the host's kernels are converted on the host. */
+TEST(orders_of_the_host_are_not_guessed) {
+  enum { VALUES = 24 };
+  const cr_layout layout = {.device = cr_cpu_device(),
+                            .type = CREMA_F32,
+                            .shape = {.axes = 4, .dim = {1, 2, 3, 4}},
+                            .bytes = VALUES * sizeof(float)};
+  const cr_format plain = {CREMA_F32, NULL}, private = {CREMA_F32, &layout};
+  if (backend()->host_memory || backend()->type == CREMA_DEVICE_SIM) skip();
+  crema_devptr a = device_memory(layout.bytes), b = device_memory(layout.bytes);
+  assert_int_equal(backend()->convert(context, VALUES, plain, b, private, a), CREMA_E_UNSUPPORTED);
+  assert_int_equal(backend()->convert(context, VALUES, private, b, plain, a), CREMA_E_UNSUPPORTED);
+  cr_device_free(device, a);
+  cr_device_free(device, b);
+}
+
 /* ---- memory and copies ---- */
 
 TEST(s1_06_bytes_come_back_as_they_went) {

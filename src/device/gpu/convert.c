@@ -29,6 +29,10 @@ static crema_status reorder(crema_context *context, int64_t count, cr_format dst
   return status;
 }
 
+static bool is_own(const crema_context *context, const cr_layout *layout) {
+  return layout == NULL || layout->device == context->device;
+}
+
 static bool is_same_order(const cr_layout *a, const cr_layout *b) {
   return a == b || (a != NULL && b != NULL && crema_shape_equal(&a->shape, &b->shape));
 }
@@ -55,6 +59,10 @@ crema_status cr_gpu_convert(crema_context *context, int64_t count, cr_format dst
   }
   if (count <= 0 || (dst.address == src.address && dst_format.type == src_format.type)) {
     return CREMA_OK;
+  }
+  if (!is_own(context, dst_format.layout) || !is_own(context, src_format.layout)) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "%s devices do not know the order of another device",
+                   context->device->backend->name);
   }
   if (!is_same_order(dst_format.layout, src_format.layout)) {
     return reorder(context, count, dst_format, dst, src_format, src);
