@@ -41,6 +41,7 @@ static const variable variables[] = {
     {"CREMA_OPENCL_PATH=DIR:...", "searched first for libOpenCL.so.1 and libclblast.so.1"},
     {"CREMA_OPENCL_BLAS=own", "matrix products by crema's own kernel, even if CLBlast is there"},
     {"CREMA_OPENCL_DOUBLE=0", "no double precision, as on devices that have none"},
+    {"CREMA_OPENCL_FORMS=1", "kernels for single element types on OpenCL's CPUs, too"},
     {"CREMA_OPENCL_OPTIONS=TEXT", "more options for the compiler of OpenCL kernels"},
     {"CREMA_OPENCL_CACHE=DIR",
      "folder of compiled OpenCL kernels (empty: none; default:\n"

@@ -13,8 +13,8 @@ const host_body CR_TABLE(CR_FORM_NAME)[] = {
 #define CR_EACH(name, args) {.text = #name, .bytes = sizeof(args), .each = cr_##name##_device},
 #define CR_VALUE(name, args) {.text = #name, .bytes = sizeof(args), .each = cr_##name##_stored},
 #define CR_THREAD_BLOCK(name, args) {.text = #name, .bytes = sizeof(args), .thread_block = cr_##name##_device},
-#define CR_EACH_HALVES CR_EACH
-#define CR_THREAD_BLOCK_HALVES CR_THREAD_BLOCK
+#define CR_EACH_HALVES(name, args) CR_EACH(name, args)
+#define CR_THREAD_BLOCK_HALVES(name, args) CR_THREAD_BLOCK(name, args)
 #define CR_EACH_PACKS(name, args) \
   {.text = #name, .bytes = sizeof(args), .each = cr_##name##_device, .pack = cr_##name##_pack, \
    .length = CR_PACK},

@@ -12,11 +12,6 @@
 #define CR_NAMESPACE_OF(form) CR_JOIN(kernels_of_, form)
 #define CR_NAMESPACE CR_NAMESPACE_OF(CR_FORM_NAME)
 
-/* Tests may list fewer device functions. */
-#ifndef CR_DEVICE_FUNCTIONS
-#define CR_DEVICE_FUNCTIONS "device/gpu/kernels/device_functions.inc"
-#endif
-
 /* The form is a part of the kernels' names. */
 namespace CR_NAMESPACE {
 namespace {
@@ -164,35 +159,39 @@ struct starter {
 #define CR_VALUE(name, args) {},
 #define CR_THREAD_BLOCK(name, args) {},
 #else
-#define CR_EACH CR_EACH_HALVES
+#define CR_EACH(name, args) CR_EACH_HALVES(name, args)
 #define CR_VALUE(name, args) {start_values<args, cr_##name##_device>, nullptr, nullptr},
-#define CR_THREAD_BLOCK CR_THREAD_BLOCK_HALVES
+#define CR_THREAD_BLOCK(name, args) CR_THREAD_BLOCK_HALVES(name, args)
 #endif
 #define CR_EACH_HALVES(name, args) {start_each<sizeof(args), cr_##name##_device>, nullptr, nullptr},
 #define CR_THREAD_BLOCK_HALVES(name, args) \
   {nullptr, nullptr, start_thread_blocks<sizeof(args), cr_##name##_device>},
 
 /* Packs; in the form for F32 also single elements, and in the form for any type only these. */
-#ifdef CR_HALVES_ONLY
+#ifndef CR_ONE_TYPE
+#define CR_EACH_PACKS(name, args) CR_EACH(name, args)
+#define CR_VALUE_PACKS(name, args) CR_VALUE(name, args)
+#elif defined(CR_HALVES_ONLY)
 #define CR_EACH_PACKS(name, args) \
   {nullptr, start_packs<sizeof(args), cr_##name##_pack, cr_##name##_device>, nullptr},
 #define CR_VALUE_PACKS(name, args)                                                              \
   {nullptr, start_packs<sizeof(args), cr_##name##_pack, write_value<args, cr_##name##_device>>, \
    nullptr},
-#elif defined(CR_ONE_TYPE)
+#else
 #define CR_EACH_PACKS(name, args)                \
   {start_each<sizeof(args), cr_##name##_device>, \
    start_packs<sizeof(args), cr_##name##_pack, cr_##name##_device>, nullptr},
 #define CR_VALUE_PACKS(name, args)         \
   {start_values<args, cr_##name##_device>, \
    start_packs<sizeof(args), cr_##name##_pack, write_value<args, cr_##name##_device>>, nullptr},
-#else
-#define CR_EACH_PACKS CR_EACH
-#define CR_VALUE_PACKS CR_VALUE
 #endif
 
 const starter starters[] = {
+#ifdef CR_DEVICE_FUNCTIONS /* tests may list fewer */
 #include CR_DEVICE_FUNCTIONS
+#else
+#include "device/gpu/kernels/device_functions.inc"
+#endif
 };
 
 cudaError_t each(int function, cudaStream_t stream, const void *args, int64_t count) {

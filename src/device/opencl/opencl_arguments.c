@@ -36,8 +36,8 @@ static const struct {
 #define CR_EACH(name, args) {EACH, false, #name, #args, sizeof(args)},
 #define CR_VALUE(name, args) {VALUE, false, #name, #args, sizeof(args)},
 #define CR_THREAD_BLOCK(name, args) {THREAD_BLOCK, false, #name, #args, sizeof(args)},
-#define CR_EACH_HALVES CR_EACH
-#define CR_THREAD_BLOCK_HALVES CR_THREAD_BLOCK
+#define CR_EACH_HALVES(name, args) CR_EACH(name, args)
+#define CR_THREAD_BLOCK_HALVES(name, args) CR_THREAD_BLOCK(name, args)
 #define CR_EACH_PACKS(name, args) {EACH, true, #name, #args, sizeof(args)},
 #define CR_VALUE_PACKS(name, args) {VALUE, true, #name, #args, sizeof(args)},
 #include "device/gpu/kernels/device_functions.inc"
