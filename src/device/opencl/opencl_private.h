@@ -3,6 +3,7 @@
 #define CR_OPENCL_OPENCL_PRIVATE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "device/backend/backend.h"
 #include "device/gpu/launch.h"
@@ -78,8 +79,9 @@ typedef struct cr_opencl_kernel {
 /* The plug-in's state of a context. */
 typedef struct cr_opencl_stream {
   cl_command_queue queue;
-  cl_event last;   /* of the last command; NULL: none */
-  int unsubmitted; /* commands since the last flush */
+  /* Other threads record events in the queue, too (cr_context_follow). */
+  cl_event last;          /* of the last command; NULL: none. Guarded by cr_opencl_lock. */
+  atomic_int unsubmitted; /* commands since the last flush */
   cr_opencl_kernel kernel[CR_FORMS][CR_OPENCL_FUNCTIONS];
   cr_gpu_fault *fault; /* in page-locked memory */
   crema_devptr fault_alias;
@@ -141,7 +143,7 @@ crema_status cr_opencl_event_finish(cr_native_event *event);
 
 /* Held by the thread that queues a command. OpenCL allows several threads at a time. PoCL 3.1,
  * however, releases an event twice if two threads queue commands on one buffer, and one command
- * brings the buffer from another device. */
+ * brings the buffer from another device. The lock also guards the streams' `last`. */
 void cr_opencl_lock(void);
 void cr_opencl_unlock(void);
 /* Where a command of the stream puts its event. */

@@ -108,6 +108,15 @@ crema_status cr_opencl_queued(crema_context *context, cl_int error, const char *
   return submit(context, what);
 }
 
+/* The event of the last command, retained; NULL: there was none. */
+static cl_event take_last(cr_opencl_stream *stream) {
+  cr_opencl_lock();
+  cl_event last = stream->last;
+  if (last != NULL && cr_cl.clRetainEvent(last) != CL_SUCCESS) last = NULL;
+  cr_opencl_unlock();
+  return last;
+}
+
 /* Whether the event's command is done. NULL: it is. Errors: its failure. */
 static crema_status is_done(const crema_device *device, cl_event event, bool *done) {
   cl_int now = CL_COMPLETE;
@@ -121,19 +130,24 @@ static crema_status is_done(const crema_device *device, cl_event event, bool *do
   return now < 0 ? cr_opencl_check(device, now, "queued work") : CREMA_OK;
 }
 
+/* The status of the last command says whether the work failed, which clFinish does not. */
+static crema_status finish_last(const crema_device *device, cl_event last) {
+  bool done = true;
+  CR_TRY(is_done(device, last, &done));
+  if (done) return CREMA_OK;
+  CR_TRY(cr_opencl_check(device, cr_cl.clWaitForEvents(1, &last), "waiting for queued work"));
+  return is_done(device, last, &done);
+}
+
 crema_status cr_opencl_finish(crema_context *context) {
   cr_opencl_stream *stream = cr_opencl_stream_of(context);
-  bool done = true;
-  cl_int error = cr_cl.clFinish(stream->queue);
+  const cl_int error = cr_cl.clFinish(stream->queue);
   stream->unsubmitted = 0;
-  /* The status of the last command says whether the work failed, which clFinish does not. */
-  if (error == CL_SUCCESS && stream->last != NULL) {
-    CR_TRY(is_done(context->device, stream->last, &done));
-    if (!done) error = cr_cl.clWaitForEvents(1, &stream->last);
-  }
   CR_TRY(cr_opencl_check(context->device, error, "waiting for queued work"));
-  CR_TRY(is_done(context->device, stream->last, &done));
-  return cr_gpu_fault_take(stream->fault);
+  cl_event last = take_last(stream);
+  const crema_status status = finish_last(context->device, last);
+  drop(&last);
+  return status == CREMA_OK ? cr_gpu_fault_take(stream->fault) : status;
 }
 
 crema_status cr_opencl_failure(crema_context *context) {
@@ -143,9 +157,11 @@ crema_status cr_opencl_failure(crema_context *context) {
 crema_status cr_opencl_busy(crema_context *context, bool *out) {
   bool done = true;
   CR_TRY(submit(context, "asking for queued work"));
-  CR_TRY(is_done(context->device, cr_opencl_stream_of(context)->last, &done));
+  cl_event last = take_last(cr_opencl_stream_of(context));
+  const crema_status status = is_done(context->device, last, &done);
+  drop(&last);
   *out = !done;
-  return CREMA_OK;
+  return status;
 }
 
 const uint64_t *cr_gpu_passes(crema_context *context) {
@@ -187,8 +203,13 @@ crema_status cr_opencl_copy(crema_context *context, cr_copy_kind kind, uintptr_t
     error = cr_cl.clEnqueueCopyBuffer(stream->queue, from.buffer, to.buffer, from.offset, to.offset,
                                       bytes, 0, NULL, event);
   }
+  cl_event copied = *event;
+  if (error == CL_SUCCESS && wait) error = cr_cl.clRetainEvent(copied);
   cr_opencl_unlock();
-  if (error == CL_SUCCESS && wait) error = cr_cl.clWaitForEvents(1, event);
+  if (error == CL_SUCCESS && wait) {
+    error = cr_cl.clWaitForEvents(1, &copied);
+    drop(&copied);
+  }
   CR_TRY(cr_opencl_queued(context, error, "copying"));
   /* The host may do something else meanwhile, so the copy begins now. */
   return submit(context, "copying");
@@ -249,12 +270,13 @@ crema_status cr_opencl_event_record(crema_context *context, cr_native_event *eve
   cr_opencl_stream *stream = cr_opencl_stream_of(context);
   cr_opencl_lock();
   cl_int error = cr_cl.clEnqueueMarkerWithWaitList(stream->queue, 0, NULL, cr_opencl_next(stream));
+  cl_event marker = stream->last;
+  if (error == CL_SUCCESS) error = cr_cl.clRetainEvent(marker);
   cr_opencl_unlock();
-  if (error == CL_SUCCESS) error = cr_cl.clRetainEvent(stream->last);
   CR_TRY(cr_opencl_check(context->device, error, "recording an event"));
   pthread_mutex_lock(&event->lock);
   drop(&event->event);
-  event->event = stream->last;
+  event->event = marker;
   pthread_mutex_unlock(&event->lock);
   /* Queues wait only for events that are submitted. */
   return submit(context, "recording an event");
