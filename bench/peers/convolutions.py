@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Lists the convolutions of crema's training steps on a GPU: kernel, cuDNN's engine and time of each pass.
 
-Rows are the convolutions of one net and mode (modes as in training.py, those of crema) with the same shapes, the
-slowest first. TFLOP/s counts two operations for each multiplication and addition of a direct convolution.
+Rows are the convolutions of one net and mode with the same shapes, the slowest first. The modes are crema's modes of
+training.py. TFLOP/s counts two operations for each multiplication and addition of a direct convolution.
 """
 import argparse
 import collections

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Shows where the time of crema's training steps goes on a GPU.
 
-For each net and mode (modes as in training.py, those of crema):
+For each net and mode (crema's modes of training.py):
 
     ops      one row per kernel of crema: calls, launches, and time per pass, with the host's time to queue them
              (`crema time -ops`)

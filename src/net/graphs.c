@@ -10,7 +10,8 @@
 #include "memory/view.h"
 #include "net/run.h"
 
-/* A net gives up after so many attempts in a row without a graph, or graphs that did not run. */
+/* A net gives up after this number of attempts in a row without a graph, or of graphs that did not
+ * run. */
 enum { MOST_FAILURES = 4, MOST_UNUSED = 24 };
 
 typedef enum graph_step { IDLE, LISTING, CAPTURING } graph_step;

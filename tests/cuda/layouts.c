@@ -156,6 +156,8 @@ static crema_net *new_net(const between *what, const char *type, crema_math math
   return net;
 }
 
+/* Another engine adds in another order, so values differ by rounding: by the type's, or in FLOAT by
+ * the golden cases' tolerance. */
 static void check_tensors(cr_tensor *exact, cr_tensor *fast, float tolerance, const char *what,
                           int net) {
   const float *x = NULL, *y = NULL;

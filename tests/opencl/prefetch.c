@@ -205,7 +205,7 @@ static void expect(bool condition, const char *what) {
   fail_msg("%s", what);
 }
 
-/* Waits until so many batches are queued to be copied, or copied. */
+/* Waits until this number of batches are queued to be copied, or copied. */
 static void await_copies(int queued, int done) {
   const double start = cr_clock_seconds();
   copies now = count_copies();

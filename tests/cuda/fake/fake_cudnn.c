@@ -255,7 +255,7 @@ static bool take_type(int type, crema_dtype *out) {
   return type == CUDNN_DATA_FLOAT || *out != CREMA_F32;
 }
 
-/* Whether the strides are those of the extents in row-major order, or with the channels last. */
+/* Whether the strides fit the extents in row-major order, or with the channels last. */
 static bool is_ordered(const fake_tensor *t, const int64_t *stride, bool last) {
   int64_t step = 1;
   if (last) {
