@@ -1,5 +1,5 @@
 /* The table of names. */
-#include "net/common/name_map.h"
+#include "core/name_map.h"
 
 #include "net_case.h"
 

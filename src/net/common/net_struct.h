@@ -5,7 +5,7 @@
 #include "core/arena.h"
 #include "crema/net.h"
 #include "layers/common/layer.h"
-#include "net/common/name_map.h"
+#include "core/name_map.h"
 
 /* One entry per parameter blob of a layer (owners and sharers). */
 typedef struct cr_net_param {

@@ -1,4 +1,4 @@
-#include "net/common/name_map.h"
+#include "core/name_map.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Names to numbers. */
-#ifndef CR_NET_COMMON_NAME_MAP_H
-#define CR_NET_COMMON_NAME_MAP_H
+#ifndef CR_CORE_NAME_MAP_H
+#define CR_CORE_NAME_MAP_H
 
 #include <stddef.h>
 
