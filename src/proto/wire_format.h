@@ -29,9 +29,10 @@ typedef struct cr_wire_input {
   /* Makes bytes `from` to `to` - 1 readable; NULL: all of them are. */
   crema_status (*load)(void *user, size_t from, size_t to);
   void *user;
-  /* Blobs with at least this number of contiguous bytes of values are not loaded. The values stay
-   * in place and need not be aligned. 0: all blobs are loaded. */
+  /* Messages of type `run_type` with at least this number of contiguous bytes of values are not
+   * loaded. The values stay in place and need not be aligned. 0: all values are loaded. */
   size_t run;
+  const ProtobufCMessageDescriptor *run_type; /* NULL: BlobProto */
 } cr_wire_input;
 
 /* cr_wire_parse of the input. If values stay in the input, the message is freed with cr_wire_free,

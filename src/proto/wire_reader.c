@@ -57,7 +57,9 @@ static crema_status need(const message_reader *r, const uint8_t *at, const uint8
 
 /* Whether a field of `size` bytes stays in the input. */
 static bool stays(const message_reader *r, const ProtobufCMessageDescriptor *type, size_t size) {
-  return r->input->run > 0 && size >= r->input->run && type == &caffe__blob_proto__descriptor;
+  const ProtobufCMessageDescriptor *run_type = r->input->run_type;
+  if (run_type == NULL) run_type = &caffe__blob_proto__descriptor;
+  return r->input->run > 0 && size >= r->input->run && type == run_type;
 }
 
 /* Whether `memory` is part of the input and none that was allocated. */
