@@ -64,6 +64,7 @@
 #include "crema/memory_data.h"
 #include "crema/model.h"
 #include "crema/net.h"
+#include "crema/onnx.h"
 #include "crema/preprocessing.h"
 #include "crema/solver.h"
 #include "crema/status.h"

@@ -4,6 +4,7 @@
 #include "core/fail.h"
 #include "layers/registry.h"
 #include "net/net.h"
+#include "onnx/import/import.h"
 
 static cr_unknown_fields policy(bool warn_unknown) {
   return warn_unknown ? CR_UNKNOWN_WARN : CR_UNKNOWN_ERROR;
@@ -21,6 +22,7 @@ crema_status cr_net_blame_type(crema_status code) {
 }
 
 crema_status cr_net_param_load(const char *path, bool warn_unknown, Caffe__NetParameter **out) {
+  if (cr_onnx_is_path(path)) return cr_onnx_import(path, out);
   return cr_net_blame_type(cr_net_param_read_text(path, policy(warn_unknown), out));
 }
 

@@ -1,0 +1,239 @@
+/* From the layers of a net to the nodes of a graph. */
+#include "onnx/export/export.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "onnx/export/layer.h"
+
+/* What a blob of the net holds. */
+typedef struct value {
+  const char *name; /* in the graph */
+  bool source;      /* a data layer makes it: an input of the graph once it is used */
+  bool given;       /* it is an input of the graph */
+  bool used;        /* a node reads it */
+  bool listed;      /* it is an output of the graph */
+} value;
+
+typedef struct exporter {
+  cr_onnx_graph graph;
+  const crema_net *net;
+  value **value; /* one per blob */
+  int *writer;   /* one per blob: the last layer with nodes that makes it; -1: none */
+  cr_buffer rejected;
+  int rejections;
+} exporter;
+
+/* ---- the table ----------------------------------------------------------------- */
+
+static const struct {
+  const char *type;
+  cr_onnx_export_fn *function;
+} layers[] = {
+#define CR_ONNX_LAYER(type, function) {type, cr_onnx_export_##function},
+#include "onnx/export/layers.inc"
+#undef CR_ONNX_LAYER
+};
+
+cr_onnx_export_fn *cr_onnx_find_export(const char *type) {
+  for (size_t i = 0; i < sizeof layers / sizeof *layers; ++i) {
+    if (strcmp(layers[i].type, type) == 0) return layers[i].function;
+  }
+  return NULL;
+}
+
+void cr_onnx_export_source(cr_onnx_layer *l) {
+  (void)l;
+}
+void cr_onnx_export_alias(cr_onnx_layer *l) {
+  (void)l;
+}
+void cr_onnx_export_nothing(cr_onnx_layer *l) {
+  (void)l;
+}
+
+static cr_onnx_export_fn *function_of(const cr_net_layer *layer) {
+  return cr_onnx_find_export(layer->layer->kind->type);
+}
+
+/* ---- rejections ------------------------------------------------------------------ */
+
+void cr_onnx_reject(cr_onnx_layer *l, const char *nearest, const char *reason, ...) {
+  char text[512];
+  va_list args;
+  if (l->g->status != CREMA_OK) return;
+  va_start(args, reason);
+  (void)vsnprintf(text, sizeof text, reason, args);
+  va_end(args);
+  l->g->status = cr_buffer_print(
+      l->rejected, "\n  layer '%s' (%s): %s%s%s", l->layer->name, l->layer->kind->type, text,
+      nearest == NULL ? "" : "; nearest: ", nearest == NULL ? "" : nearest);
+  *l->rejections += 1;
+}
+
+bool cr_onnx_rejects_any_batch(cr_onnx_layer *l) {
+  if (!l->g->any_batch) return false;
+  cr_onnx_reject(l, NULL, "it needs a fixed batch size");
+  return true;
+}
+
+/* ---- values ------------------------------------------------------------------------ */
+
+static value *add_value(exporter *x, int blob, const char *name) {
+  value *v = cr_onnx_memory(&x->graph, sizeof *v);
+  if (v == NULL) return NULL;
+  v->name = name;
+  x->value[blob] = v;
+  return v;
+}
+
+/* The name of a value that a node reads. */
+static const char *use(exporter *x, int blob) {
+  value *v = x->value[blob];
+  if (v == NULL) return "";
+  if (v->source && !v->given) cr_onnx_graph_input(&x->graph, v->name, &x->net->blob[blob]->shape);
+  v->given = v->given || v->source;
+  v->used = true;
+  return v->name;
+}
+
+/* The name of the value that layer `index` puts into a blob: the blob's, unless a later layer works
+ * on it in place. */
+static const char *name_top(exporter *x, int index, int blob) {
+  const char *name = x->net->blob_name[blob];
+  return x->writer[blob] == index ? name : cr_onnx_name(&x->graph, name);
+}
+
+/* ---- layers -------------------------------------------------------------------------- */
+
+static void export_sources(exporter *x, const cr_net_layer *layer) {
+  const bool input = strcmp(layer->layer->kind->type, "Input") == 0;
+  for (int t = 0; t < layer->layer->tops; ++t) {
+    const int blob = layer->top_id[t];
+    value *v = add_value(x, blob, x->net->blob_name[blob]);
+    if (v == NULL) return;
+    v->source = true;
+    if (!input) continue;
+    v->given = true;
+    cr_onnx_graph_input(&x->graph, v->name, &x->net->blob[blob]->shape);
+  }
+}
+
+static void export_nodes(exporter *x, int index, cr_onnx_export_fn *function) {
+  const cr_net_layer *layer = &x->net->layer[index];
+  const int bottoms = layer->layer->bottoms, tops = layer->layer->tops;
+  const char **names = cr_onnx_memory(&x->graph, ((size_t)(bottoms + tops) + 1) * sizeof *names);
+  if (names == NULL) return;
+  x->graph.layer = layer->layer->name;
+  for (int b = 0; b < bottoms; ++b) names[b] = use(x, layer->bottom_id[b]);
+  for (int t = 0; t < tops; ++t) {
+    names[bottoms + t] = name_top(x, index, layer->top_id[t]);
+    add_value(x, layer->top_id[t], names[bottoms + t]);
+  }
+  cr_onnx_layer l = {.g = &x->graph,
+                     .layer = layer->layer,
+                     .param = layer->layer->param,
+                     .bottoms = bottoms,
+                     .tops = tops,
+                     .bottom = layer->bottom,
+                     .top = layer->top,
+                     .in = names,
+                     .out = names + bottoms,
+                     .rejected = &x->rejected,
+                     .rejections = &x->rejections};
+  if (function != NULL) function(&l);
+  else cr_onnx_reject(&l, NULL, "no operator of ONNX computes it");
+}
+
+static void export_layer(exporter *x, int index) {
+  const cr_net_layer *layer = &x->net->layer[index];
+  cr_onnx_export_fn *function = function_of(layer);
+  if (function == cr_onnx_export_nothing) return;
+  if (function == cr_onnx_export_source) {
+    export_sources(x, layer);
+  } else if (function == cr_onnx_export_alias) {
+    value *v = x->value[layer->bottom_id[0]];
+    for (int t = 0; t < layer->layer->tops; ++t) x->value[layer->top_id[t]] = v;
+  } else {
+    export_nodes(x, index, function);
+  }
+}
+
+/* ---- outputs --------------------------------------------------------------------------- */
+
+static void list_output(exporter *x, int blob, const char *name) {
+  value *v = x->value[blob];
+  if (strcmp(v->name, name) == 0) {
+    if (v->listed) return;
+    v->listed = true;
+  } else {
+    CR_ONNX_NODE(&x->graph, "Identity", name, use(x, blob));
+  }
+  cr_onnx_graph_output(&x->graph, name, &x->net->blob[blob]->shape);
+}
+
+/* The outputs of the net, and values that only layers without nodes read. */
+static void export_outputs(exporter *x) {
+  for (int i = 0; i < x->net->outputs; ++i) {
+    const int blob = x->net->output[i];
+    const value *v = x->value[blob];
+    if (v != NULL && !v->source) list_output(x, blob, x->net->blob_name[blob]);
+  }
+  for (int blob = 0; blob < x->net->blobs; ++blob) {
+    const value *v = x->value[blob];
+    if (v != NULL && !v->source && !v->used && !v->listed) list_output(x, blob, v->name);
+  }
+}
+
+/* ---- the whole --------------------------------------------------------------------------- */
+
+static void prepare(exporter *x) {
+  const crema_net *net = x->net;
+  const size_t blobs = (size_t)net->blobs + 1;
+  x->value = cr_onnx_memory(&x->graph, blobs * sizeof *x->value);
+  x->writer = cr_onnx_memory(&x->graph, blobs * sizeof *x->writer);
+  if (x->writer == NULL) return;
+  for (int i = 0; i < net->blobs; ++i) {
+    x->writer[i] = -1;
+    cr_onnx_take_name(&x->graph, net->blob_name[i]);
+  }
+  for (int i = 0; i < net->layers; ++i) {
+    const cr_net_layer *layer = &net->layer[i];
+    cr_onnx_export_fn *function = function_of(layer);
+    const bool without_nodes = function == cr_onnx_export_source ||
+                               function == cr_onnx_export_alias ||
+                               function == cr_onnx_export_nothing;
+    if (without_nodes) continue;
+    for (int t = 0; t < layer->layer->tops; ++t) x->writer[layer->top_id[t]] = i;
+  }
+}
+
+static crema_status check(const crema_net *net, int opset) {
+  if (crema_net_phase(net) != CREMA_TEST) {
+    return cr_fail(CREMA_E_STATE, "only a net of phase TEST can be exported to ONNX");
+  }
+  if (opset >= CR_ONNX_OPSET_FIRST && opset <= CR_ONNX_OPSET_LAST) return CREMA_OK;
+  return cr_fail(CREMA_E_RANGE, "ONNX operator set %d; sets %d to %d are supported", opset,
+                 CR_ONNX_OPSET_FIRST, CR_ONNX_OPSET_LAST);
+}
+
+crema_status cr_onnx_export(crema_net *net, int opset, bool any_batch, const char *path) {
+  exporter x = {.net = net};
+  CR_TRY(check(net, opset));
+  cr_onnx_graph_begin(&x.graph, opset);
+  x.graph.any_batch = any_batch;
+  prepare(&x);
+  for (int i = 0; i < net->layers && x.graph.status == CREMA_OK; ++i) export_layer(&x, i);
+  if (x.graph.status == CREMA_OK) export_outputs(&x);
+  crema_status status = x.graph.status;
+  if (status == CREMA_OK && x.rejections > 0) {
+    status = cr_fail(CREMA_E_UNSUPPORTED, "ONNX cannot express %d layer%s of the net:%s",
+                     x.rejections, x.rejections == 1 ? "" : "s", x.rejected.data);
+  }
+  if (status == CREMA_OK) status = cr_onnx_graph_write(&x.graph, crema_net_name(net), path);
+  cr_buffer_free(&x.rejected);
+  cr_onnx_graph_free(&x.graph);
+  return status;
+}

@@ -1,0 +1,51 @@
+/* A layer that is being exported, and the table of functions that export layers. */
+#ifndef CR_ONNX_EXPORT_LAYER_H
+#define CR_ONNX_EXPORT_LAYER_H
+
+#include "onnx/export/graph.h"
+
+typedef struct cr_onnx_layer {
+  cr_onnx_graph *g;
+  const cr_layer *layer;              /* params: layer->blob */
+  const Caffe__LayerParameter *param; /* its fields */
+  int bottoms, tops;
+  crema_blob *const *bottom, *const *top; /* for their shapes */
+  const char *const *in;                  /* the values of the bottoms */
+  const char *const *out;                 /* names for the values of the tops */
+  cr_buffer *rejected;                    /* a line for each layer that ONNX cannot express */
+  int *rejections;
+} cr_onnx_layer;
+
+/* Adds the nodes that compute the tops. */
+typedef void cr_onnx_export_fn(cr_onnx_layer *l);
+
+/* Notes that the layer cannot be exported: the reason, and the nearest layer that can (NULL: none).
+ */
+void cr_onnx_reject(cr_onnx_layer *l, const char *nearest, const char *reason, ...)
+    CREMA_PRINTF(3, 4);
+
+/* Rejects the layer, and returns true, if the batch is symbolic and the layer's nodes depend on it.
+ */
+bool cr_onnx_rejects_any_batch(cr_onnx_layer *l);
+
+/* The shape of a bottom or top. */
+static inline const crema_shape *cr_onnx_bottom_shape(const cr_onnx_layer *l, int index) {
+  return &l->bottom[index]->shape;
+}
+static inline const crema_shape *cr_onnx_top_shape(const cr_onnx_layer *l, int index) {
+  return &l->top[index]->shape;
+}
+
+/* Special rows of the table: layers without nodes. */
+cr_onnx_export_fn cr_onnx_export_source;  /* the tops that are used become inputs of the graph */
+cr_onnx_export_fn cr_onnx_export_alias;   /* each top is bottom 0 */
+cr_onnx_export_fn cr_onnx_export_nothing; /* the layer disappears; its bottom 0 is an output */
+
+#define CR_ONNX_LAYER(type, function) cr_onnx_export_fn cr_onnx_export_##function;
+#include "onnx/export/layers.inc"
+#undef CR_ONNX_LAYER
+
+/* The function for a type of layer; NULL: none. */
+cr_onnx_export_fn *cr_onnx_find_export(const char *type);
+
+#endif

@@ -1,0 +1,250 @@
+/* From the graph of an ONNX file to the layers of a net. */
+#include "onnx/import/import.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "onnx/import/graph.h"
+#include "proto/field.h"
+
+enum { OPSET_FIRST = 7, OPSET_LAST = 21 };
+
+/* ---- values ---------------------------------------------------------------- */
+
+/* The value that a node or the graph makes, which must not exist yet. */
+static crema_status define(cr_import *import, const char *name, cr_import_value **out) {
+  if (cr_import_find_value(import, name) != NULL) {
+    return cr_fail(CREMA_E_CORRUPT, "%s: two nodes make the value '%s'", import->model->path, name);
+  }
+  return cr_import_add_value(import, name, out);
+}
+
+/* ---- the graph's inputs ---------------------------------------------------- */
+
+static crema_status read_initializers(cr_import *import) {
+  const Onnx__GraphProto *graph = import->model->proto->graph;
+  for (size_t i = 0; i < graph->n_initializer; ++i) {
+    const Onnx__TensorProto *tensor = graph->initializer[i];
+    cr_import_value *value;
+    CR_TRY(define(import, tensor->name == NULL ? "" : tensor->name, &value));
+    CR_TRY(cr_import_tensor(import, tensor, value));
+  }
+  return CREMA_OK;
+}
+
+/* The shape that an input states; a first dimension without a number is a batch of 1. */
+static crema_status read_shape(const cr_import *import, const Onnx__ValueInfoProto *info,
+                               crema_shape *out) {
+  const Onnx__TypeProto *type = info->type;
+  const char *path = import->model->path;
+  if (type == NULL || type->tensor_type == NULL || type->tensor_type->shape == NULL) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "%s: input '%s' has no shape", path, info->name);
+  }
+  const Onnx__TensorShapeProto *shape = type->tensor_type->shape;
+  if (shape->n_dim > CREMA_MAX_AXES) {
+    return cr_fail(CREMA_E_SHAPE, "%s: input '%s' has %zu axes", path, info->name, shape->n_dim);
+  }
+  out->axes = (int)shape->n_dim;
+  for (int i = 0; i < out->axes; ++i) {
+    const Onnx__TensorShapeProto__Dimension *dim = shape->dim[i];
+    const bool fixed = dim->has_dim_value && dim->dim_value > 0;
+    if (!fixed && i > 0) {
+      return cr_fail(CREMA_E_UNSUPPORTED,
+                     "%s: axis %d of input '%s' has no fixed size ('%s'); export the model with a "
+                     "fixed size",
+                     path, i, info->name, dim->dim_param == NULL ? "" : dim->dim_param);
+    }
+    out->dim[i] = fixed ? dim->dim_value : 1;
+  }
+  return crema_shape_check(out);
+}
+
+static crema_status add_input(cr_import *import, const Onnx__ValueInfoProto *info) {
+  static const Onnx__NodeProto nothing = ONNX__NODE_PROTO__INIT;
+  Onnx__NodeProto node = nothing;
+  char *output = info->name;
+  cr_buffer text = {0};
+  crema_shape shape;
+  cr_import_value *value;
+  CR_TRY(read_shape(import, info, &shape));
+  CR_TRY(define(import, info->name, &value));
+  CR_TRY(cr_import_set_shape(import, value, &shape));
+  value->type = info->type->tensor_type->elem_type;
+  node.n_output = 1;
+  node.output = &output;
+  cr_import_node maker = {.import = import, .proto = &node, .op = "Input"};
+  crema_status status = cr_buffer_print(&text, "type: \"Input\" input_param { shape {");
+  for (int i = 0; i < shape.axes && status == CREMA_OK; ++i) {
+    status = cr_buffer_print(&text, " dim: %lld", (long long)shape.dim[i]);
+  }
+  if (status == CREMA_OK) status = cr_buffer_print(&text, " } }");
+  if (status == CREMA_OK) status = cr_import_wide_layer(&maker, NULL, 0, &value, 1, text.data);
+  cr_buffer_free(&text);
+  return status;
+}
+
+static crema_status add_inputs(cr_import *import) {
+  const Onnx__GraphProto *graph = import->model->proto->graph;
+  for (size_t i = 0; i < graph->n_input; ++i) {
+    const Onnx__ValueInfoProto *info = graph->input[i];
+    if (info->name == NULL || info->name[0] == '\0') {
+      return cr_fail(CREMA_E_CORRUPT, "%s: an input has no name", import->model->path);
+    }
+    if (cr_import_find_value(import, info->name) != NULL)
+      continue; /* the default of an initializer */
+    CR_TRY(add_input(import, info));
+  }
+  return CREMA_OK;
+}
+
+/* ---- nodes ------------------------------------------------------------------ */
+
+static bool has_unknown_input(const cr_import_node *node) {
+  for (int i = 0; i < node->inputs; ++i) {
+    if (node->input[i] != NULL && node->input[i]->shape == NULL) return true;
+  }
+  return false;
+}
+
+/* Imports the node, or notes why that is impossible: then the shapes of its outputs stay unknown.
+ * A node after one that was rejected is only checked for its operator. */
+static crema_status import_node(cr_import_node *node) {
+  const char *domain = node->proto->domain;
+  bool done = false;
+  if (domain != NULL && domain[0] != '\0' && strcmp(domain, "ai.onnx") != 0) {
+    return cr_import_reject(node, "operators of the domain '%s' are not supported", domain);
+  }
+  if (has_unknown_input(node)) {
+    if (cr_import_find(node->op) == NULL) return cr_import_reject(node, "unknown operator");
+    return CREMA_OK;
+  }
+  CR_TRY(cr_import_fold(node, &done));
+  if (done) return CREMA_OK;
+  cr_import_fn *function = cr_import_find(node->op);
+  if (function == NULL) return cr_import_reject(node, "no layer computes this operator");
+  return function(node);
+}
+
+static crema_status find_inputs(const cr_import *import, cr_import_node *node) {
+  for (int i = 0; i < node->inputs; ++i) {
+    const char *name = node->proto->input[i];
+    if (name[0] == '\0') continue;
+    node->input[i] = cr_import_find_value(import, name);
+    if (node->input[i] == NULL) {
+      return cr_fail(CREMA_E_CORRUPT, "%s: no node before '%s' (%s) makes its input '%s'",
+                     import->model->path, node->proto->name == NULL ? "" : node->proto->name,
+                     node->op, name);
+    }
+  }
+  return CREMA_OK;
+}
+
+static crema_status take_node(cr_import *import, const Onnx__NodeProto *proto) {
+  void *ends;
+  cr_import_node node = {.import = import,
+                         .proto = proto,
+                         .op = proto->op_type == NULL ? "" : proto->op_type,
+                         .inputs = (int)proto->n_input,
+                         .outputs = (int)proto->n_output};
+  CR_TRY(
+      cr_arena_alloc(&import->arena, (proto->n_input + proto->n_output) * sizeof(void *), &ends));
+  node.input = ends;
+  node.output = node.input + node.inputs;
+  CR_TRY(find_inputs(import, &node));
+  for (int i = 0; i < node.outputs; ++i) {
+    if (proto->output[i][0] == '\0') continue;
+    CR_TRY(define(import, proto->output[i], &node.output[i]));
+    node.output[i]->type = CR_ONNX_FLOAT;
+  }
+  crema_status status = import_node(&node);
+  return status == CREMA_E_UNSUPPORTED ? CREMA_OK : status;
+}
+
+/* ---- the graph's outputs ---------------------------------------------------- */
+
+/* Makes a blob with the output's name if another blob has its values. */
+static crema_status make_output(cr_import *import, const char *name) {
+  cr_import_value *value = cr_import_find_value(import, name);
+  if (value == NULL) {
+    return cr_fail(CREMA_E_CORRUPT, "%s: no node makes the output '%s'", import->model->path, name);
+  }
+  if (value->blob != NULL && strcmp(value->blob, name) == 0) return CREMA_OK;
+  static const Onnx__NodeProto nothing = ONNX__NODE_PROTO__INIT;
+  Onnx__NodeProto proto = nothing;
+  char *output = (char *)(uintptr_t)name;
+  proto.n_output = 1;
+  proto.output = &output;
+  cr_import_value from = *value;
+  cr_import_value *bottom = &from;
+  cr_import_node maker = {.import = import, .proto = &proto, .op = "Identity"};
+  if (from.blob == NULL) { /* a constant: its Parameter layer gets another name */
+    CR_TRY(cr_import_between(&maker, "constant", value->shape, &bottom));
+    bottom->floats = value->floats;
+    bottom->ints = value->ints;
+  }
+  return cr_import_wide_layer(&maker, &bottom, 1, &value, 1, "type: \"Split\"");
+}
+
+static crema_status make_outputs(cr_import *import) {
+  const Onnx__GraphProto *graph = import->model->proto->graph;
+  for (size_t i = 0; i < graph->n_output; ++i) {
+    CR_TRY(make_output(import, graph->output[i]->name == NULL ? "" : graph->output[i]->name));
+  }
+  return CREMA_OK;
+}
+
+/* ---- the whole -------------------------------------------------------------- */
+
+static crema_status check_model(const cr_onnx_model *model) {
+  const int64_t opset = cr_onnx_model_opset(model->proto);
+  if (model->proto->n_functions > 0) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "%s: models with local functions are not supported",
+                   model->path);
+  }
+  if (model->proto->graph->n_sparse_initializer > 0) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "%s: sparse tensors are not supported", model->path);
+  }
+  if (opset >= OPSET_FIRST && opset <= OPSET_LAST) return CREMA_OK;
+  return cr_fail(CREMA_E_UNSUPPORTED, "%s: operator set %lld; sets %d to %d are supported",
+                 model->path, (long long)opset, OPSET_FIRST, OPSET_LAST);
+}
+
+static crema_status import_graph(cr_import *import) {
+  const Onnx__GraphProto *graph = import->model->proto->graph;
+  if (graph->name != NULL && (import->net->name = cr_proto_strdup(graph->name)) == NULL) {
+    return cr_fail_memory(strlen(graph->name) + 1, "a name");
+  }
+  CR_TRY(read_initializers(import));
+  CR_TRY(add_inputs(import));
+  for (size_t i = 0; i < graph->n_node; ++i) CR_TRY(take_node(import, graph->node[i]));
+  if (import->rejections == 0) return make_outputs(import);
+  return cr_fail(CREMA_E_UNSUPPORTED, "%s: %d node%s cannot be imported:%s", import->model->path,
+                 import->rejections, import->rejections == 1 ? "" : "s", import->rejected.data);
+}
+
+static void free_import(cr_import *import) {
+  cr_name_map_free(&import->index);
+  cr_name_map_free(&import->layer_index);
+  cr_buffer_free(&import->rejected);
+  free(import->value);
+  cr_arena_free(&import->arena);
+}
+
+crema_status cr_onnx_import(const char *path, Caffe__NetParameter **out) {
+  cr_onnx_model model;
+  cr_import import = {.model = &model};
+  *out = NULL;
+  crema_status status = cr_onnx_model_open(path, &model);
+  if (status == CREMA_OK) status = check_model(&model);
+  if (status == CREMA_OK) {
+    import.opset = cr_onnx_model_opset(model.proto);
+    status = cr_message_new(&caffe__net_parameter__descriptor, &import.net);
+  }
+  if (status == CREMA_OK) status = import_graph(&import);
+  free_import(&import);
+  cr_onnx_model_close(&model);
+  if (status == CREMA_OK) *out = import.net;
+  else if (import.net != NULL) cr_message_free(&import.net->base);
+  return status;
+}
