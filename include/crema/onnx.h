@@ -1,7 +1,7 @@
 /* ONNX: nets out to files of the Open Neural Network Exchange, and files in as nets.
  *
- * crema_net_load, crema_model_load and all commands that take a net read a file whose name ends in
- * .onnx directly; its weights are in it. docs/onnx.md lists the layers and operators. */
+ * crema_net_load, crema_model_load and all commands that take a net read .onnx files directly. The
+ * weights are in the file. docs/onnx.md lists the layers and operators. */
 #ifndef CREMA_ONNX_H
 #define CREMA_ONNX_H
 

@@ -8,7 +8,7 @@
 #include "core/fail.h"
 #include "onnx/export/layer.h"
 
-/* What a blob of the net holds. */
+/* The value that a blob of the net holds. */
 typedef struct value {
   const char *name; /* in the graph */
   bool source;      /* a data layer makes it: an input of the graph once it is used */

@@ -47,9 +47,11 @@ typedef struct cr_onnx_model {
 bool cr_onnx_is_path(const char *path);
 
 /* Reads the file `path`. Free with cr_onnx_model_close, also after a failure. Errors name the path:
- * CREMA_E_NOT_FOUND, CREMA_E_IO, CREMA_E_RANGE for a file above the limit, CREMA_E_CORRUPT for a
- * damaged file, for a file without a graph, and for a file whose messages need more than ten times
- * its size in memory. */
+ *
+ * - CREMA_E_NOT_FOUND, CREMA_E_IO.
+ * - CREMA_E_RANGE: the file is above the limit.
+ * - CREMA_E_CORRUPT: the file is damaged, has no graph, or its messages need more than ten times
+ *   its size in memory. */
 crema_status cr_onnx_model_open(const char *path, cr_onnx_model *out) CREMA_MUST_USE;
 void cr_onnx_model_close(cr_onnx_model *model);
 
