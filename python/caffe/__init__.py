@@ -27,7 +27,7 @@ __all__ = [name for name in dir() if not name.startswith("_")] + ["__version__"]
 
 def __getattr__(name):
     """Imports a submodule at its first use."""
-    if name in ("_caffe", "coord_map", "draw", "model_libs", "plot", "proto"):
+    if name in ("_caffe", "coord_map", "draw", "model_libs", "onnx", "plot", "proto"):
         import importlib
         return importlib.import_module("." + name, __name__)
     raise AttributeError("module %r has no attribute %r" % (__name__, name))

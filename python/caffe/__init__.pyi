@@ -6,8 +6,8 @@ from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence, overl
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import (coord_map as coord_map, draw as draw, io as io, model_libs as model_libs, plot as plot,
-               proto as proto)
+from . import (coord_map as coord_map, draw as draw, io as io, model_libs as model_libs, onnx as onnx,
+               plot as plot, proto as proto)
 from .net_spec import Layers, NetSpec as NetSpec, Parameters, to_proto as to_proto
 
 _Path = str | bytes | PathLike[str]

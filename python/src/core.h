@@ -7,6 +7,7 @@
  * - guard.c: exclusive use of a net by one thread, fork detection, exceptions of callbacks
  * - view.c: memory as a buffer, and arrays that use it
  * - blob.c, net.c, solver.c, model.c: the objects
+ * - onnx.c: ONNX files
  * - preprocessing.c: images as inputs of nets and models
  * - layer.c: layers written in Python
  * - log.c: crema's log on standard error */
@@ -116,6 +117,9 @@ int py_net_init(PyObject *module);
 /* An object of the Python class for nets (set_net_class), for a net of a solver. */
 PyObject *py_net_wrap(crema_net *net, PyObject *owner, py_guard *guard);
 crema_net *py_net_get(PyObject *self);
+
+/* The guard of a Net object that py_net_get accepts. */
+py_guard *py_net_guard(PyObject *self);
 PyObject *py_net_set_class(PyObject *module, PyObject *class);
 
 /* The names in a sequence (None: no names). Free the result with PyMem_Free. *kept keeps the
@@ -125,6 +129,15 @@ const char **py_names_read(PyObject *sequence, PyObject **kept, size_t *count);
 /* Functions of model.c. */
 
 int py_model_init(PyObject *module);
+
+/* Functions of onnx.c. */
+
+/* onnx_export(net, path, opset, any_batch) */
+PyObject *py_onnx_export(PyObject *module, PyObject *args);
+/* onnx_import(path, net path, weights path) */
+PyObject *py_onnx_import(PyObject *module, PyObject *args);
+/* onnx_compare(net, path): the largest relative difference, and the output that has it. */
+PyObject *py_onnx_compare(PyObject *module, PyObject *args);
 
 /* Functions of preprocessing.c. */
 

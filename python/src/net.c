@@ -29,6 +29,10 @@ crema_net *py_net_get(PyObject *object) {
   return self == NULL ? NULL : self->net;
 }
 
+py_guard *py_net_guard(PyObject *object) {
+  return ((net_object *)object)->guard;
+}
+
 PyObject *py_net_set_class(PyObject *module, PyObject *class) {
   (void)module;
   Py_XDECREF(net_class);
