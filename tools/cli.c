@@ -43,27 +43,6 @@ int cli_fail(void) {
   return cli_error("%s", text[0] != '\0' ? text : "unknown failure");
 }
 
-/* Whether a UTF-8 character may begin so; if not, it has a shorter form, is half of a pair of
- * UTF-16 or lies beyond the last character. */
-static bool may_follow(unsigned char first, unsigned char second) {
-  if (first == 0xE0) return second >= 0xA0;
-  if (first == 0xED) return second < 0xA0;
-  if (first == 0xF0) return second >= 0x90;
-  return first != 0xF4 || second < 0x90;
-}
-
-size_t cli_character_size(const char *text) {
-  const unsigned char *byte = (const unsigned char *)text;
-  if (byte[0] < 0x80) return (byte[0] >= 0x20 && byte[0] != 0x7F) || byte[0] == '\t';
-  size_t size = byte[0] >= 0xF0 ? 4 : byte[0] >= 0xE0 ? 3 : 2;
-  if (byte[0] < 0xC2 || byte[0] > 0xF4 || !may_follow(byte[0], byte[1])) return 0;
-  for (size_t i = 1; i < size; ++i) {
-    if ((byte[i] & 0xC0) != 0x80) return 0;
-  }
-  bool control = byte[0] == 0xC2 && byte[1] < 0xA0;
-  return control ? 0 : size;
-}
-
 /* ---- flags ---- */
 
 /* Compares `size` letters of `word` with a flag's name; '-' and '_' are the same. */

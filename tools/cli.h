@@ -104,10 +104,6 @@ bool cli_set_flag(const cli_flag *flag, const char *prefix, const char *text);
 /* The flag of that name, `size` letters at `word`; '-' and '_' are the same. NULL: none. */
 const cli_flag *cli_find_flag(const cli_flag *flags, size_t count, const char *word, size_t size);
 
-/* The size in bytes of the UTF-8 character that `text` begins with; 0 when it is invalid or
- * controls terminals. */
-size_t cli_character_size(const char *text);
-
 /* One row of commands.inc. */
 typedef struct cli_command {
   const char *name;

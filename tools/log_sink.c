@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "core/utf8.h"
 #include "core/system.h"
 #include "crema/log.h"
 
@@ -36,7 +37,7 @@ static const char *const yellow = "\033[33m", *const red = "\033[31m", *const pl
 static const char *printable(const char *text, char out[TEXT_MAX]) {
   size_t n = 0;
   for (const char *at = text; *at != '\0';) {
-    size_t size = cli_character_size(at);
+    size_t size = cr_utf8_size(at);
     if (n + (size == 0 ? 1 : size) >= TEXT_MAX) break;
     if (size == 0) out[n] = '?';
     else memcpy(out + n, at, size);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "core/utf8.h"
 #include "layer_cost.h"
 #include "net_view.h"
 
@@ -128,7 +129,7 @@ static void print_string(const char *text) {
   putchar('"');
   while (*text != '\0') {
     const unsigned char letter = (unsigned char)*text;
-    const size_t size = cli_character_size(text);
+    const size_t size = cr_utf8_size(text);
     if (letter == '"' || letter == '\\') printf("\\%c", letter);
     else if (letter < 0x20 || letter == 0x7F) printf("\\u%04x", letter);
     else if (size == 0) printf("\\ufffd");
