@@ -43,6 +43,34 @@ typedef struct crema_solver_progress {
   double seconds;         /* training time of this solver object */
 } crema_solver_progress;
 
+/* The kinds of crema_solver_event. */
+typedef enum crema_solver_event_kind {
+  CREMA_SOLVER_TRAINED =
+      0,                   /* an iteration whose loss is displayed; the weights before its update */
+  CREMA_SOLVER_TESTED = 1, /* a test net was run */
+  CREMA_SOLVER_SAVED = 2   /* a snapshot was written */
+} crema_solver_event_kind;
+
+/* A value of an output of a net. */
+typedef struct crema_solver_value {
+  const char *name;   /* the output; several values of one output have the same name */
+  double value;       /* in a test the mean over all batches */
+  double loss_weight; /* 0: it is not part of the loss */
+} crema_solver_value;
+
+/* The numbers that a training displays. Names and lists are valid during the call. */
+typedef struct crema_solver_event {
+  crema_solver_event_kind kind;
+  int64_t iteration;               /* number of updates so far */
+  double loss, rate;               /* TRAINED: as in crema_solver_progress */
+  int64_t samples;                 /* TRAINED: samples trained on by this solver object */
+  double seconds;                  /* TRAINED: training time of earlier iterations */
+  int test_net;                    /* TESTED: its index */
+  const crema_solver_value *value; /* TRAINED and TESTED: the values of the outputs */
+  int values;                      /* number of entries in `value` */
+  const char *model, *state;       /* SAVED: the paths of the two files */
+} crema_solver_event;
+
 /* A callback; `user` is the options' pointer. A failure ends the training. */
 typedef crema_status crema_solver_call_fn(void *user);
 
@@ -111,6 +139,9 @@ typedef struct crema_solver_options {
   crema_solver_action (*poll)(void *user);
   /* Called after each iteration. May be NULL. */
   void (*progress)(void *user, const crema_solver_progress *progress);
+  /* Called for each event of the process that reports. May be NULL. It may read the solver's nets;
+   * at CREMA_SOLVER_TRAINED the gradients of the train net are complete. */
+  void (*event)(void *user, const crema_solver_event *event);
   /* iteration_start is called before the first forward pass of each iteration. gradients_ready is
    * called before the update, after the gradients are summed over all devices. Both may change the
    * gradients and the weights of the solver's net. Both may be NULL. A failure ends the training.

@@ -28,16 +28,6 @@ static crema_status obey(crema_solver *solver) {
   }
 }
 
-static void report(crema_net *net, const cr_net_means *means) {
-  for (int i = 0; i < crema_net_output_count(net); ++i) {
-    const double weight = (double)net->output_weight[i];
-    for (int64_t k = means->first[i]; k < means->first[i + 1]; ++k) {
-      cr_report_output("Test", (int)k, crema_net_output_name(net, i), cr_net_means_value(means, k),
-                       weight);
-    }
-  }
-}
-
 static void keep_score(crema_solver *solver, const cr_net_means *means) {
   crema_net *net = solver->test_net[0];
   int64_t chosen = 0;
@@ -145,6 +135,7 @@ static crema_status report_detections(crema_solver *solver, joint_test *test) {
   CR_TRY(cr_detections_report(&test->share[0].found, solver->param, solver->test_net[test->index],
                               cr_solver_leads(solver), &score));
   cr_early_stop_see(solver, test->index, &score, 1);
+  if (cr_solver_leads(solver)) cr_report_detected(solver, test->index, score);
   if (test->index > 0) return CREMA_OK;
   solver->has_score = true;
   solver->score = score;
@@ -157,7 +148,7 @@ static crema_status report_test(crema_solver *solver, joint_test *test) {
     cr_log_info("Test loss: %g", cr_net_means_value(means, means->count));
   }
   if (cr_detections_wanted(solver->param)) return report_detections(solver, test);
-  if (cr_solver_leads(solver)) report(solver->test_net[test->index], means);
+  if (cr_solver_leads(solver)) CR_TRY(cr_report_tested(solver, test->index, means));
   if (test->index == 0) keep_score(solver, means);
   for (int64_t k = 0; k < means->count; ++k) means->sum[k] = cr_net_means_value(means, k);
   cr_early_stop_see(solver, test->index, means->sum, means->count);

@@ -129,6 +129,7 @@ static crema_status write_files(crema_solver *solver, const double *score) {
   CR_TRY_GOTO(sweep(solver), out);
   CR_TRY_GOTO(write_average(solver, score), out);
   status = write_pair(solver, model.data, path.data);
+  if (status == CREMA_OK) cr_report_saved(solver, model.data, path.data);
 out:
   cr_buffer_free(&path);
   cr_buffer_free(&model);

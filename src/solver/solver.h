@@ -11,6 +11,8 @@
 #include "solver/replica.h"
 #include "solver/replica_threads.h"
 
+struct cr_net_means;
+
 /* The mean of the last losses. */
 typedef struct cr_loss_window {
   int size; /* average_loss */
@@ -168,11 +170,18 @@ crema_status cr_solver_call(crema_solver *solver, crema_solver_call_fn *call) CR
 
 /* Defined in report.c: */
 void cr_report_iteration(crema_solver *solver, double loss);
-/* "    Train net output #0: loss = 0.5 (* 1 = 0.5 loss)" for all values of all outputs. */
-crema_status cr_report_train_outputs(crema_solver *solver) CREMA_MUST_USE;
-/* One such line; `kind` is "Train" or "Test". */
+/* "    Train net output #0: loss = 0.5 (* 1 = 0.5 loss)"; `kind` is "Train" or "Test". */
 void cr_report_output(const char *kind, int number, const char *name, double value,
                       double loss_weight);
+/* Such a line for all values of all outputs. */
+crema_status cr_report_train_outputs(crema_solver *solver) CREMA_MUST_USE;
+/* Events for the caller, if it wants them. `loss` and `rate` of the iteration whose gradients were
+ * computed last. The second logs the means, too. */
+crema_status cr_report_trained(crema_solver *solver, double loss, double rate) CREMA_MUST_USE;
+crema_status cr_report_tested(crema_solver *solver, int test_net,
+                              const struct cr_net_means *means) CREMA_MUST_USE;
+void cr_report_detected(crema_solver *solver, int test_net, double score);
+void cr_report_saved(const crema_solver *solver, const char *model, const char *state);
 
 /* Defined in grad_scale.c: */
 

@@ -196,6 +196,7 @@ static crema_status iterate(crema_solver *solver) {
   const bool display = is_due(solver->iteration, param->display);
   const bool updates_early = solver->replica[0].reducer != NULL && !param->disabled_update &&
                              solver->options.gradients_ready == NULL &&
+                             !(display && solver->options.event != NULL) &&
                              !cr_rate_follows_loss(&solver->schedule);
   double start = cr_clock_seconds(), loss;
   joint_iteration joint = {.solver = solver, .display = display};
@@ -221,6 +222,7 @@ static crema_status iterate(crema_solver *solver) {
   if (!joint.iteration.has_rate) CR_TRY(find_rate(solver, shown, &joint.rate));
   if (display && cr_solver_leads(solver)) {
     cr_log_info("Iteration %lld, lr = %g", (long long)solver->iteration, joint.rate);
+    CR_TRY(cr_report_trained(solver, shown, joint.rate));
   }
   CR_TRY(call_and_level(solver, solver->options.gradients_ready, true));
   CR_TRY(update(solver, &joint));

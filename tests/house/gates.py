@@ -57,6 +57,8 @@ ROOMS = {
     "infer": {"core", "proto", *DEVICE, "memory", "ops", "layers", "layers/common", *NET, "net"},
     "parallel": {"core", *DEVICE, "memory", "ops"},
     "solver": {"core", "proto", *DEVICE, "memory", "ops", "layers/common", *NET, "net", "parallel"},
+    "record": {"core", "proto", *DEVICE, "memory", "data/pipeline", "layers/common", "net/common", "net", "parallel",
+               "solver"},
 }
 
 # Headers that only one folder may include.
