@@ -12,6 +12,7 @@
 #include "exchange_flags.h"
 #include "input_report.h"
 #include "memory_report.h"
+#include "record/event_file.h"
 #include "record/record.h"
 #include "signals.h"
 #include "solver/solver.h"
@@ -19,7 +20,7 @@
 
 typedef struct train_flags {
   const char *solver, *weights, *snapshot, *gpu, *math, *phase, *stage, *plugin;
-  const char *sigint_effect, *sighup_effect, *on_nan, *record;
+  const char *sigint_effect, *sighup_effect, *on_nan, *record, *tensorboard;
   cli_exchange_flags exchange;
   int64_t iterations, level;
   bool skip_corrupt;
@@ -37,6 +38,7 @@ typedef struct training {
   crema_solver *solver; /* NULL until it is made */
   crema_device *device; /* NULL: as the solver file says */
   cr_run_record *record; /* NULL: none */
+  cr_event_file *events; /* NULL: none */
 } training;
 
 /* SIGXCPU: the soft limit on CPU time is reached; the hard limit a little later kills. */
@@ -68,18 +70,27 @@ static void show_progress(void *user, const crema_solver_progress *progress) {
 static void record_event(void *user, const crema_solver_event *event) {
   const training *self = user;
   if (self->record != NULL) cr_run_record_event(self->record, event);
+  if (self->events != NULL) cr_event_file_add(self->events, event);
 }
 
-static crema_status open_record(training *run, const train_flags *flags, crema_solver *solver) {
+static crema_status open_records(training *run, const train_flags *flags, crema_solver *solver) {
   const cr_run_start begin = {.solver_path = flags->solver, .device = solver->device};
-  if (flags->record[0] == '\0' || !cr_solver_leads(solver)) return CREMA_OK;
-  return cr_run_record_open(flags->record, solver, &begin, &run->record);
+  crema_status status = CREMA_OK;
+  if (!cr_solver_leads(solver)) return CREMA_OK;
+  if (flags->record[0] != '\0') {
+    status = cr_run_record_open(flags->record, solver, &begin, &run->record);
+  }
+  if (status == CREMA_OK && flags->tensorboard[0] != '\0') {
+    status = cr_event_file_open(flags->tensorboard, solver, &run->events);
+  }
+  return status;
 }
 
-static void close_record(training *run, crema_status status) {
+static void close_records(training *run, crema_status status) {
   const bool stopped = run->solver != NULL && run->solver->stop_requested;
   const char *result = status != CREMA_OK ? "failed" : stopped ? "stopped" : "finished";
   cr_run_record_close(run->record, result, status == CREMA_OK ? NULL : crema_error_text());
+  cr_event_file_close(run->events);
 }
 
 static bool parse_effect(const char *flag, const char *text, crema_solver_action *out) {
@@ -181,7 +192,7 @@ static int train(const train_flags *flags, const crema_solver_options *options) 
   crema_status status = crema_solver_load(flags->solver, options, &solver);
   if (status == CREMA_OK && cr_snapshot_is_wanted(solver)) status = cr_snapshot_check(solver);
   if (status == CREMA_OK) status = choose_start(solver, flags);
-  if (status == CREMA_OK) status = open_record(run, flags, solver);
+  if (status == CREMA_OK) status = open_records(run, flags, solver);
   if (status == CREMA_OK) {
     run->solver = solver;
     cli_train_report_begin(&run->report, solver, flags->solver);
@@ -191,7 +202,7 @@ static int train(const train_flags *flags, const crema_solver_options *options) 
     start = cr_clock_seconds();
     status = crema_solver_solve(solver);
   }
-  close_record(run, status);
+  close_records(run, status);
   cli_progress("");
   /* Caffe's command repeats the last line of the solver; the summary stands for it on a terminal.
    */
@@ -260,6 +271,7 @@ int crema_cmd_train(int argc, char **argv) {
                        .sighup_effect = "snapshot",
                        .on_nan = "stop",
                        .record = "",
+                       .tensorboard = "",
                        .plugin = "",
                        .exchange = CLI_EXCHANGE_DEFAULTS};
   crema_solver_options options;
@@ -306,6 +318,8 @@ int crema_cmd_train(int argc, char **argv) {
        "print at the end how fast the input was and whether training waited for it"},
       {"record", CLI_DIR, &flags.record,
        "write metrics.jsonl and run.json to this folder while training runs (docs/records.md)"},
+      {"tensorboard", CLI_DIR, &flags.tensorboard,
+       "write an event file for TensorBoard to this folder"},
       {"", CLI_GROUP, NULL, "Signals and bad values"},
       {"sigint_effect", CLI_WORD, &flags.sigint_effect, "on Ctrl-C: stop, snapshot or none"},
       {"sighup_effect", CLI_WORD, &flags.sighup_effect, "on SIGHUP: stop, snapshot or none"},
@@ -343,7 +357,7 @@ int crema_cmd_train(int argc, char **argv) {
   options.warn_unknown_fields = flags.warn_unknown_fields;
   options.poll = poll_signals;
   options.progress = show_progress;
-  if (flags.record[0] != '\0') options.event = record_event;
+  if (flags.record[0] != '\0' || flags.tensorboard[0] != '\0') options.event = record_event;
   options.user = &run;
   int code = !split ? cli_fail() : flags.plan ? plan(&flags, &options) : train(&flags, &options);
   cr_list_free(&stages);

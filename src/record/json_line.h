@@ -18,8 +18,8 @@ typedef struct cr_json_line {
 void cr_json_open(cr_json_line *line, const char *key, char bracket);
 void cr_json_close(cr_json_line *line, char bracket);
 
-/* Members; `key` is NULL in a list. A double that is NaN or infinite becomes null. Text that is not
- * UTF-8 has U+FFFD in place of each damaged byte. */
+/* Members; `key` is NULL in a list. A double that is NaN or infinite becomes null. Each byte of
+ * text that is not UTF-8 becomes U+FFFD. */
 void cr_json_number(cr_json_line *line, const char *key, double value);
 void cr_json_integer(cr_json_line *line, const char *key, int64_t value);
 void cr_json_text(cr_json_line *line, const char *key, const char *value);

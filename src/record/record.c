@@ -1,7 +1,7 @@
 /* The files of a record.
  *
- * metrics.jsonl only grows. Each line is one write to a file that is opened for appending, so a
- * reader sees whole lines while training runs, and a crash can damage only the last line. The next
+ * metrics.jsonl only grows. Each line is one write to a file that is opened for appending. A reader
+ * therefore sees whole lines while training runs. A crash can damage only the last line. The next
  * run ends such a line first. */
 #define _GNU_SOURCE
 #include "record/record.h"
@@ -47,7 +47,7 @@ static double time_now(void) {
   return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* ---- what a line has --------------------------------------------------------- */
+/* ---- the content of lines --------------------------------------------------------- */
 
 static double waited_for_data(const crema_net *net) {
   double sum = 0;

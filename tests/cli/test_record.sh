@@ -53,6 +53,35 @@ run train -solver bad.prototxt -record failed
 expect_error "a failed run" "NaN or infinite"
 expect_record "failed" failed 'lines[-1]["result"] == "failed" and "NaN" in lines[-1]["text"]'
 
+# The records of an event file: lengths, checksums and the values of known fields.
+run train -solver lenet.prototxt -tensorboard events
+expect_ok "an event file"
+python3 - events/events.out.tfevents.* <<'P' || fail "the event file is damaged"
+import struct, sys
+
+def checksum(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+data = open(sys.argv[1], "rb").read()
+records = []
+while data:
+    size, = struct.unpack("<Q", data[:8])
+    assert struct.unpack("<I", data[8:12])[0] == checksum(data[:8])
+    records.append(data[12:12 + size])
+    assert struct.unpack("<I", data[12 + size:16 + size])[0] == checksum(records[-1])
+    data = data[16 + size:]
+assert b"brain.Event:2" in records[0]
+assert len(records) == 1 + 3 + 4, len(records)  # the version, three tests, four displays
+for tag in (b"test/accuracy", b"train/loss", b"learning_rate", b"ip1/weights", b"ip2/bias_gradient"):
+    assert any(tag in record for record in records), tag
+P
+
 mkdir other && touch other/photo.jpg
 run train -solver lenet.prototxt -record other
 expect_error "a folder with other files" "other: the folder has files, but no record of a run"

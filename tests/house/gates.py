@@ -57,7 +57,7 @@ ROOMS = {
     "infer": {"core", "proto", *DEVICE, "memory", "ops", "layers", "layers/common", *NET, "net"},
     "parallel": {"core", *DEVICE, "memory", "ops"},
     "solver": {"core", "proto", *DEVICE, "memory", "ops", "layers/common", *NET, "net", "parallel"},
-    "record": {"core", "proto", *DEVICE, "memory", "data/pipeline", "layers/common", "net/common", "net", "parallel",
+    "record": {"core", "proto", *DEVICE, "memory", "data/image", "data/pipeline", "layers/common", "net/common", "net", "parallel",
                "solver"},
 }
 
@@ -72,6 +72,7 @@ FENCED = {
     r"(lmdb|leveldb/\w+|turbojpeg|png|jpeglib|tiffio|webp/decode|gif_lib)\.h": "src/data",
     r"caffe\.pb-c\.h": "src/proto",
     r"onnx\.pb-c\.h": "src/onnx/format",
+    r"events\.pb-c\.h": "src/record",
 }
 
 FORBIDDEN = re.compile(r"(?<![\w.>])(exit|_exit|abort|printf|puts|putchar|perror|fprintf)\s*\(")
