@@ -7,9 +7,9 @@ set -eu
 
 libraries=(libdnnl-dev libprotobuf-c-dev liblmdb-dev libleveldb-dev libhdf5-dev libturbojpeg0-dev
   libjpeg62-turbo-dev libpng-dev libtiff-dev libwebp-dev libgif-dev zlib1g-dev libexpat1-dev
-  libcmocka-dev)
+  libcairo2-dev libcmocka-dev)
 packages=(build-essential cmake ninja-build pkg-config zstd protobuf-c-compiler "${libraries[@]}"
-  openmpi-bin python3 python3-dev python3-numpy python3-protobuf spin opencl-headers ocl-icd-libopencl1)
+  openmpi-bin python3 python3-dev python3-numpy python3-protobuf fonts-dejavu-core spin opencl-headers ocl-icd-libopencl1)
 # Other programs' eyes on databases, for one test; OpenCL on the CPU and its BLAS, for the tests of the
 # OpenCL plug-in. Left out where the release has no such package.
 optional=(lmdb-utils python3-plyvel pocl-opencl-icd libclblast1)
