@@ -12,15 +12,14 @@
 #include "exchange_flags.h"
 #include "input_report.h"
 #include "memory_report.h"
-#include "record/event_file.h"
-#include "record/record.h"
 #include "signals.h"
 #include "solver/solver.h"
+#include "train_records.h"
 #include "train_report.h"
 
 typedef struct train_flags {
   const char *solver, *weights, *snapshot, *gpu, *math, *phase, *stage, *plugin;
-  const char *sigint_effect, *sighup_effect, *on_nan, *record, *tensorboard;
+  const char *sigint_effect, *sighup_effect, *on_nan;
   cli_exchange_flags exchange;
   int64_t iterations, level;
   bool skip_corrupt;
@@ -37,8 +36,7 @@ typedef struct training {
   int ended_by;         /* the signal that ends the training whatever the flags say; 0: none came */
   crema_solver *solver; /* NULL until it is made */
   crema_device *device; /* NULL: as the solver file says */
-  cr_run_record *record; /* NULL: none */
-  cr_event_file *events; /* NULL: none */
+  cli_train_records records;
 } training;
 
 /* SIGXCPU: the soft limit on CPU time is reached; the hard limit a little later kills. */
@@ -65,32 +63,12 @@ static crema_solver_action poll_signals(void *user) {
 static void show_progress(void *user, const crema_solver_progress *progress) {
   training *self = user;
   cli_train_report_progress(&self->report, progress);
+  cli_train_records_progress(&self->records);
 }
 
 static void record_event(void *user, const crema_solver_event *event) {
-  const training *self = user;
-  if (self->record != NULL) cr_run_record_event(self->record, event);
-  if (self->events != NULL) cr_event_file_add(self->events, event);
-}
-
-static crema_status open_records(training *run, const train_flags *flags, crema_solver *solver) {
-  const cr_run_start begin = {.solver_path = flags->solver, .device = solver->device};
-  crema_status status = CREMA_OK;
-  if (!cr_solver_leads(solver)) return CREMA_OK;
-  if (flags->record[0] != '\0') {
-    status = cr_run_record_open(flags->record, solver, &begin, &run->record);
-  }
-  if (status == CREMA_OK && flags->tensorboard[0] != '\0') {
-    status = cr_event_file_open(flags->tensorboard, solver, &run->events);
-  }
-  return status;
-}
-
-static void close_records(training *run, crema_status status) {
-  const bool stopped = run->solver != NULL && run->solver->stop_requested;
-  const char *result = status != CREMA_OK ? "failed" : stopped ? "stopped" : "finished";
-  cr_run_record_close(run->record, result, status == CREMA_OK ? NULL : crema_error_text());
-  cr_event_file_close(run->events);
+  training *self = user;
+  cli_train_records_add(&self->records, event);
 }
 
 static bool parse_effect(const char *flag, const char *text, crema_solver_action *out) {
@@ -189,10 +167,13 @@ static int train(const train_flags *flags, const crema_solver_options *options) 
   training *run = options->user;
   double start = 0;
   if (flags->memory_report) cli_memory_report_begin();
-  crema_status status = crema_solver_load(flags->solver, options, &solver);
+  crema_status status = cli_train_trace_begin(&run->records);
+  if (status == CREMA_OK) status = crema_solver_load(flags->solver, options, &solver);
   if (status == CREMA_OK && cr_snapshot_is_wanted(solver)) status = cr_snapshot_check(solver);
   if (status == CREMA_OK) status = choose_start(solver, flags);
-  if (status == CREMA_OK) status = open_records(run, flags, solver);
+  if (status == CREMA_OK) {
+    status = cli_train_records_open(&run->records, solver, flags->solver);
+  }
   if (status == CREMA_OK) {
     run->solver = solver;
     cli_train_report_begin(&run->report, solver, flags->solver);
@@ -202,7 +183,7 @@ static int train(const train_flags *flags, const crema_solver_options *options) 
     start = cr_clock_seconds();
     status = crema_solver_solve(solver);
   }
-  close_records(run, status);
+  cli_train_records_close(&run->records, solver, status);
   cli_progress("");
   /* Caffe's command repeats the last line of the solver; the summary stands for it on a terminal.
    */
@@ -270,10 +251,10 @@ int crema_cmd_train(int argc, char **argv) {
                        .sigint_effect = "stop",
                        .sighup_effect = "snapshot",
                        .on_nan = "stop",
-                       .record = "",
-                       .tensorboard = "",
                        .plugin = "",
                        .exchange = CLI_EXCHANGE_DEFAULTS};
+  training run = {
+      .records = {.record = "", .tensorboard = "", .trace = "", .trace_iterations = 20}};
   crema_solver_options options;
   crema_solver_options_init(&options);
   const cli_flag list[] = {
@@ -316,10 +297,14 @@ int crema_cmd_train(int argc, char **argv) {
        "print at the end how much memory the blobs and the device take"},
       {"input_report", CLI_BOOL, &flags.input_report,
        "print at the end how fast the input was and whether training waited for it"},
-      {"record", CLI_DIR, &flags.record,
+      {"record", CLI_DIR, &run.records.record,
        "write metrics.jsonl and run.json to this folder while training runs (docs/records.md)"},
-      {"tensorboard", CLI_DIR, &flags.tensorboard,
+      {"tensorboard", CLI_DIR, &run.records.tensorboard,
        "write an event file for TensorBoard to this folder"},
+      {"trace", CLI_FILE, &run.records.trace,
+       "write a timeline that Perfetto and crema trace read to this file"},
+      {"trace_iterations", CLI_INT, &run.records.trace_iterations,
+       "end the timeline after this many iterations"},
       {"", CLI_GROUP, NULL, "Signals and bad values"},
       {"sigint_effect", CLI_WORD, &flags.sigint_effect, "on Ctrl-C: stop, snapshot or none"},
       {"sighup_effect", CLI_WORD, &flags.sighup_effect, "on SIGHUP: stop, snapshot or none"},
@@ -336,7 +321,6 @@ int crema_cmd_train(int argc, char **argv) {
                          .flag_count = sizeof list / sizeof *list};
   int exit_code;
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
-  training run = {0};
   cli_log_optional(); /* the snapshots are there */
   if (!check_flags(&flags, &run) || !parse_on_nan(flags.on_nan, &options.on_nan)) return 1;
   if (!cli_load_plugins(flags.plugin) || !cli_signals_start()) return 1;
@@ -357,7 +341,7 @@ int crema_cmd_train(int argc, char **argv) {
   options.warn_unknown_fields = flags.warn_unknown_fields;
   options.poll = poll_signals;
   options.progress = show_progress;
-  if (flags.record[0] != '\0' || flags.tensorboard[0] != '\0') options.event = record_event;
+  if (cli_train_records_events(&run.records)) options.event = record_event;
   options.user = &run;
   int code = !split ? cli_fail() : flags.plan ? plan(&flags, &options) : train(&flags, &options);
   cr_list_free(&stages);

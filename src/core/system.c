@@ -2,8 +2,12 @@
 #include "core/system.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+
+#include "core/io.h"
 
 #ifdef __APPLE__
 
@@ -158,3 +162,14 @@ bool cr_system_has_library(const char *name) {
 }
 
 #endif
+
+int64_t cr_system_resident(void) {
+  char text[128] = "";
+  long long all = 0, resident = 0;
+  int file = cr_io_open("/proc/self/statm", O_RDONLY, 0);
+  if (file < 0) return 0;
+  (void)!cr_io_read(file, text, sizeof text - 1);
+  (void)cr_io_close(file);
+  if (sscanf(text, "%lld %lld", &all, &resident) != 2) return 0;
+  return (int64_t)resident * sysconf(_SC_PAGESIZE);
+}

@@ -76,6 +76,9 @@ bool cr_system_time_of(pid_t process, struct timespec *out);
 /* The system's number of the calling thread. */
 long cr_system_thread(void);
 
+/* The memory of the process that is in RAM, in bytes; 0: the system does not report it. */
+int64_t cr_system_resident(void);
+
 /* The number of processors that the process may use. */
 int cr_system_processors(void);
 /* Bytes of memory that no process uses. */

@@ -10,6 +10,7 @@
 #include "core/fail.h"
 #include "core/signals.h"
 #include "core/thread_private.h"
+#include "core/timeline.h"
 
 enum { NAME_MAX_BYTES = 16 };
 
@@ -56,6 +57,7 @@ static void *run_thread(void *arg) {
   current = thread;
   cr_signals_always_held();
   set_system_name(thread->name);
+  cr_timeline_name_thread(thread->name);
   thread->status = thread->fn(thread->arg);
   if (thread->status != CREMA_OK) thread->error = cr_error_keep();
   /* The destructors of thread-local values still run, and must not be stopped. */

@@ -9,6 +9,7 @@
 #include "core/fail.h"
 #include "core/log.h"
 #include "core/signals.h"
+#include "core/timeline.h"
 #include "device/backend/current.h"
 #include "device/backend/order.h"
 #include "device/device.h"
@@ -43,6 +44,9 @@ static crema_status open_context(crema_context *context, crema_device *device, u
   cr_device_leave(guard);
   if (status == CREMA_OK) cr_context_list(context);
   if (status == CREMA_OK) cr_watch_open(context);
+  if (status == CREMA_OK && !device->backend->host_memory) {
+    cr_timeline_name_stream(context->id, device->backend->name, device->index);
+  }
   return status;
 }
 

@@ -5,6 +5,7 @@
 
 #include "core/clock.h"
 #include "core/fail.h"
+#include "core/timeline.h"
 #include "core/verbose.h"
 
 enum { MOST_FORMATS = 1600 };
@@ -62,8 +63,8 @@ static void print_op(const cr_watch_event *e) {
   cr_verbose_line("run", "%s,%s,%s,%s,%s:%d,%s,%s,%d,%d,%" PRId64 ",%.1f,%.1f,%.1f",
                   cr_verbose_name(e->context->watch.layer).text, cr_watch_pass(e->context), e->op,
                   e->kernel, e->context->device->backend->name, e->context->device->index, in.text,
-                  out.text, e->conversions, e->threads, e->launches, e->prepare * 1e6, e->queue * 1e6,
-                  e->run * 1e6);
+                  out.text, e->conversions, e->threads, e->launches, e->prepare * 1e6,
+                  e->queue * 1e6, e->run * 1e6);
 }
 
 static void print_event(void *user, const cr_watch_event *e) {
@@ -108,11 +109,27 @@ void cr_watch_open(crema_context *context) {
   if (!atomic_flag_test_and_set(&headed)) print_head();
 }
 
+static void trace_convert(const crema_context *context, const char *blob, cr_format to,
+                          cr_format from, double begin) {
+  const cr_backend *backend = context->device->backend;
+  cr_timeline_span(
+      0, backend->host_memory ? "convert" : "submit", "convert", begin,
+      "\"blob\":\"%s\",\"layer\":\"%s\",\"from\":\"%s\",\"to\":\"%s\",\"device\":\"%s:%d\"",
+      cr_timeline_text(blob).text, cr_timeline_text(context->watch.layer).text,
+      cr_watch_format_text(from).text, cr_watch_format_text(to).text, backend->name,
+      context->device->index);
+}
+
 crema_status cr_watch_convert(crema_context *context, const char *blob, int64_t count, cr_format to,
                               crema_devptr dst, cr_format from, crema_devptr src) {
   const cr_backend *backend = context->device->backend;
   const cr_watcher *watcher = context->watch.watcher;
-  if (watcher == NULL) return backend->convert(context, count, to, dst, from, src);
+  if (watcher == NULL) {
+    const double traced = cr_timeline_now();
+    CR_TRY(backend->convert(context, count, to, dst, from, src));
+    if (traced > 0) trace_convert(context, blob, to, from, traced);
+    return CREMA_OK;
+  }
   double begin, end;
   CR_TRY(cr_watch_clock(context, &begin));
   CR_TRY(backend->convert(context, count, to, dst, from, src));

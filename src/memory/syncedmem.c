@@ -17,6 +17,7 @@
 
 #include "core/fail.h"
 #include "core/log.h"
+#include "core/timeline.h"
 #include "core/verbose.h"
 #include "device/backend/order.h"
 #include "device/copy.h"
@@ -31,14 +32,29 @@ static bool one_sided(const crema_context *context) {
   return context->device->backend->host_memory;
 }
 
+static const char *const head_names[] = {"UNINITIALIZED", "HEAD_AT_CPU", "HEAD_AT_GPU", "SYNCED"};
+
+/* From host to device (`up`) or back; without streams the copy itself, else its submission. */
+static void trace_copy(const crema_syncedmem *memory, const crema_context *context, bool up,
+                       double begin) {
+  cr_timeline_span(0, "copy", up ? "host to device" : "device to host", begin,
+                   "\"blob\":\"%s\",\"bytes\":%zu,\"device\":\"%s:%d\"",
+                   cr_timeline_text(memory->label).text, memory->size,
+                   context->device->backend->name, context->device->index);
+}
+
 static void report_state(const crema_syncedmem *memory, crema_head head) {
-  static const char *const names[] = {"UNINITIALIZED", "HEAD_AT_CPU", "HEAD_AT_GPU", "SYNCED"};
   cr_verbose_line("state", "%s,%zu,%s,%s", cr_verbose_name(memory->label).text, memory->size,
-                  names[memory->head], names[head]);
+                  head_names[memory->head], head_names[head]);
 }
 
 static void set_head(crema_syncedmem *memory, crema_head head) {
   if (cr_verbose(CR_VERBOSE_REASONS) && memory->head != head) report_state(memory, head);
+  if (cr_timeline() && memory->head != head) {
+    cr_timeline_instant("state", head_names[head], "\"blob\":\"%s\",\"bytes\":%zu,\"from\":\"%s\"",
+                        cr_timeline_text(memory->label).text, memory->size,
+                        head_names[memory->head]);
+  }
   CR_ASSERT(cr_syncedmem_check(memory, head));
   memory->head = head;
 }
@@ -150,8 +166,10 @@ static crema_status fetch(crema_syncedmem *memory) {
   const bool reports = cr_verbose(CR_VERBOSE_REASONS);
   double begin = 0;
   if (reports) CR_TRY(cr_watch_clock(context, &begin));
+  const double traced = cr_timeline_now();
   CR_TRY(cr_copy_to_cpu(context, memory->host.data, memory->gpu.data, memory->size));
   CR_TRY(crema_context_finish(context));
+  if (traced > 0) trace_copy(memory, context, false, traced);
   if (reports) CR_TRY(report_copy(memory, context, false, begin));
   return cr_context_failure(memory->gpu.device, memory->gpu.user);
 }
@@ -185,9 +203,11 @@ static crema_status push(crema_syncedmem *memory, crema_context *context, bool w
   const bool reports = cr_verbose(CR_VERBOSE_REASONS);
   double begin = 0;
   if (status == CREMA_OK && reports) status = cr_watch_clock(context, &begin);
+  const double traced = cr_timeline_now();
   if (status == CREMA_OK) {
     status = cr_copy_from_cpu(context, memory->gpu.data, memory->host.data, memory->size);
   }
+  if (status == CREMA_OK && traced > 0) trace_copy(memory, context, true, traced);
   if (status == CREMA_OK && reports) status = report_copy(memory, context, true, begin);
   if (status == CREMA_OK && wait) status = crema_context_finish(context);
   if (status != CREMA_OK) {

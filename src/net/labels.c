@@ -1,9 +1,10 @@
 /* Names for the values of a net in the lines of CREMA_VERBOSE. */
+#include "core/timeline.h"
 #include "core/verbose.h"
 #include "net/graph.h"
 
 void cr_net_label_values(const crema_net *net) {
-  if (!cr_verbose(CR_VERBOSE_RUNS)) return;
+  if (!cr_verbose(CR_VERBOSE_RUNS) && !cr_timeline()) return;
   for (int i = 0; i < net->blobs; ++i) {
     cr_tensor_set_label(net->blob[i]->data, cr_verbose_label("%s", net->blob_name[i]));
     cr_tensor_set_label(net->blob[i]->diff, cr_verbose_label("%s.diff", net->blob_name[i]));

@@ -3,6 +3,7 @@
 #include "core/assert.h"
 #include "core/fail.h"
 #include "core/signals.h"
+#include "core/timeline.h"
 #include "device/device.h"
 #include "device/memory/heap.h"
 #include "device/memory/scratchpad.h"
@@ -45,11 +46,17 @@ void cr_net_set_grad_scale(crema_net *net, double scale) {
   for (int i = 0; i < net->layers; ++i) net->layer[i].loss_seeded = false;
 }
 
+static void trace_layer(const cr_layer *layer, const char *pass, double begin) {
+  cr_timeline_span(0, "layer", layer->name, begin, "\"pass\":\"%s\",\"type\":\"%s\"", pass,
+                   cr_timeline_text(layer->kind->type).text);
+}
+
 static crema_status forward_layer(crema_net *net, int index, bool with_loss) {
   cr_net_layer *layer = &net->layer[index];
   cr_layer *self = layer->layer;
   cr_trace_set_layer(net->context, index);
   cr_watch_layer(net->context, self->name, false);
+  const double traced = cr_timeline_now();
   CR_TRY(cr_net_follow_in_pass(net, layer));
   const bool done = layer->once && layer->ran == net->shapes + 1;
   if (!layer->fused && !done) {
@@ -68,6 +75,7 @@ static crema_status forward_layer(crema_net *net, int index, bool with_loss) {
   CR_TRY(cr_net_settle_forward(net, index));
   if (net->debug_info) CR_TRY(cr_net_debug_forward(net, index));
   cr_net_release_after_forward(net, index);
+  if (traced > 0) trace_layer(self, "forward", traced);
   return CREMA_OK;
 }
 
@@ -165,6 +173,7 @@ static crema_status backward_layer(crema_net *net, int index) {
   cr_layer *self = layer->layer;
   CR_TRY(cr_net_replay_segment(net, index));
   cr_watch_layer(net->context, self->name, true);
+  const double traced = cr_timeline_now();
   if (!layer->need_backward || !cr_net_has_gradient(layer)) {
     cr_net_release_after_backward(net, index);
     return CREMA_OK;
@@ -181,6 +190,7 @@ static crema_status backward_layer(crema_net *net, int index) {
   CR_TRY(cr_net_settle_backward(net, index));
   if (net->debug_info) CR_TRY(cr_net_debug_backward(net, index));
   cr_net_release_after_backward(net, index);
+  if (traced > 0) trace_layer(self, "backward", traced);
   return CREMA_OK;
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/clock.h"
 #include "core/fail.h"
+#include "core/timeline.h"
 #include "device/device.h"
 #include "device/memory/memory_lock.h"
 #include "device/memory/scratchpad.h"
@@ -302,19 +303,28 @@ typedef struct run_times {
 } run_times;
 
 static void report_run(const cr_op_plan *p, const crema_context *context, const run_times *at) {
-  const cr_watch_event event = {.context = context,
-                                .op = cr_op_kind_name(p->desc->kind),
-                                .kernel = p->kernel->name,
-                                .desc = p->desc,
-                                .format = p->format,
-                                .conversions = context->watch.conversions,
-                                .threads = p->plan.threads,
-                                .launches =
-                                    (int64_t)(cr_device_launches(context->device) - at->launches),
-                                .prepare = at->prepared - at->begin,
-                                .queue = at->queued - at->prepared,
-                                .run = at->end - at->prepared};
+  const cr_watch_event event = {
+      .context = context,
+      .op = cr_op_kind_name(p->desc->kind),
+      .kernel = p->kernel->name,
+      .desc = p->desc,
+      .format = p->format,
+      .conversions = context->watch.conversions,
+      .threads = p->plan.threads,
+      .launches = (int64_t)(cr_device_launches(context->device) - at->launches),
+      .prepare = at->prepared - at->begin,
+      .queue = at->queued - at->prepared,
+      .run = at->end - at->prepared};
   context->watch.watcher->ran(context->watch.watcher->user, &event);
+}
+
+static void trace_run(const cr_op_plan *p, const crema_context *context, double begin) {
+  const cr_backend *backend = context->device->backend;
+  if (begin == 0) return;
+  cr_timeline_span(0, backend->host_memory ? "op" : "submit", cr_op_kind_name(p->desc->kind), begin,
+                   "\"layer\":\"%s\",\"pass\":\"%s\",\"kernel\":\"%s\",\"device\":\"%s:%d\"",
+                   cr_timeline_text(context->watch.layer).text, cr_watch_pass(context),
+                   p->kernel->name, backend->name, context->device->index);
 }
 
 static crema_status run_planned(cr_op *op, const cr_op_slot *slot, crema_context *context,
@@ -336,6 +346,7 @@ static crema_status run_planned(cr_op *op, const cr_op_slot *slot, crema_context
     status = cr_watch_clock(context, &at.prepared);
     at.launches = cr_device_launches(context->device);
   }
+  const double traced = cr_timeline_now();
   if (status == CREMA_OK) {
     const cr_call call = {.plan = &p->plan,
                           .execution = slot->execution,
@@ -348,6 +359,7 @@ static crema_status run_planned(cr_op *op, const cr_op_slot *slot, crema_context
     record(op, p, &call, tensor, result);
     status = run_kernel(slot, &call);
   }
+  if (status == CREMA_OK) trace_run(p, context, traced);
   if (status == CREMA_OK && watched) {
     at.queued = cr_clock_seconds();
     status = cr_watch_clock(context, &at.end);

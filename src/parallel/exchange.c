@@ -2,6 +2,7 @@
 #include "parallel/exchange.h"
 
 #include "core/fail.h"
+#include "core/timeline.h"
 
 /* A rank that fails keeps the other ranks waiting. */
 static crema_status tell_others(cr_exchange *end, crema_status status) {
@@ -47,8 +48,14 @@ static crema_status check_call(const cr_exchange *end, const crema_context *cont
 }
 
 static crema_status run(cr_exchange *end, crema_context *context, int span, bool sum) {
+  const double traced = cr_timeline_now();
   crema_status status = check_call(end, context, span);
   if (status == CREMA_OK) status = end->class->run(end, context, span, sum);
+  if (status == CREMA_OK && traced > 0) {
+    cr_timeline_span(0, "exchange", sum ? "sum" : "broadcast", traced,
+                     "\"span\":%d,\"rank\":%d,\"device\":\"%s:%d\"", span, end->rank,
+                     end->device->backend->name, end->device->index);
+  }
   return tell_others(end, status);
 }
 

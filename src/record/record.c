@@ -61,21 +61,9 @@ static double waited_for_data(const crema_net *net) {
   return sum;
 }
 
-/* The memory of the process that is in RAM, in bytes; 0 if the system does not report it. */
-static int64_t host_memory(void) {
-  char text[128] = "";
-  long long all = 0, resident = 0;
-  int file = cr_io_open("/proc/self/statm", O_RDONLY, 0);
-  if (file < 0) return 0;
-  (void)!cr_io_read(file, text, sizeof text - 1);
-  (void)cr_io_close(file);
-  if (sscanf(text, "%lld %lld", &all, &resident) != 2) return 0;
-  return (int64_t)resident * sysconf(_SC_PAGESIZE);
-}
-
 static void add_memory(const cr_run_record *record, cr_json_line *line) {
   crema_device_memory memory = {0};
-  cr_json_integer(line, "host_bytes", host_memory());
+  cr_json_integer(line, "host_bytes", cr_system_resident());
   if (record->device == NULL || crema_device_memory_read(record->device, &memory) != CREMA_OK) {
     return;
   }

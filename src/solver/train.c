@@ -7,6 +7,8 @@
 #include "core/fail.h"
 #include "core/log.h"
 #include "core/signals.h"
+#include "core/system.h"
+#include "core/timeline.h"
 #include "memory/math.h"
 #include "solver/fields.h"
 #include "solver/solver.h"
@@ -190,6 +192,16 @@ static crema_status call_and_level(crema_solver *solver, crema_solver_call_fn *c
   return cr_replica_threads_run(solver->team, level, &gradients);
 }
 
+static void trace_iteration(const crema_solver *solver, double begin) {
+  crema_device_memory memory = {0};
+  cr_timeline_span(0, "iteration", "iteration", begin, "\"iteration\":%lld",
+                   (long long)solver->iteration);
+  cr_timeline_count("host memory", cr_system_resident());
+  if (crema_device_memory_read(solver->device, &memory) == CREMA_OK && memory.current > 0) {
+    cr_timeline_count("device memory", (int64_t)memory.current);
+  }
+}
+
 /* One update of the weights. */
 static crema_status iterate(crema_solver *solver) {
   const Caffe__SolverParameter *param = solver->param;
@@ -199,6 +211,7 @@ static crema_status iterate(crema_solver *solver) {
                              !(display && solver->options.event != NULL) &&
                              !cr_rate_follows_loss(&solver->schedule);
   double start = cr_clock_seconds(), loss;
+  const double traced = cr_timeline_now();
   joint_iteration joint = {.solver = solver, .display = display};
   joint.iteration = (cr_iteration){.number = solver->iteration,
                                    .passes = param->iter_size,
@@ -225,9 +238,12 @@ static crema_status iterate(crema_solver *solver) {
     CR_TRY(cr_report_trained(solver, shown, joint.rate));
   }
   CR_TRY(call_and_level(solver, solver->options.gradients_ready, true));
+  const double updating = cr_timeline_now();
   CR_TRY(update(solver, &joint));
+  if (updating > 0) cr_timeline_span(0, "update", "update", updating, "%s", "");
   CR_TRY(cr_net_show_views(solver->net));
   CR_TRY(cr_net_debug_update(solver->net));
+  if (traced > 0) trace_iteration(solver, traced);
   ++solver->iteration;
   solver->seconds += cr_clock_seconds() - start;
   if (solver->options.progress == NULL) return CREMA_OK;

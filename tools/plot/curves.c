@@ -11,11 +11,11 @@
 #include "core/fail.h"
 #include "core/file.h"
 
-typedef struct reader {
+typedef struct curve_reader {
   cr_arena *arena;
   plot_run *run;
   double iteration; /* of the line that is read */
-} reader;
+} curve_reader;
 
 /* ---- curves ------------------------------------------------------------------ */
 
@@ -30,7 +30,8 @@ static crema_status grow(cr_arena *arena, void *list, size_t count, size_t *room
   return CREMA_OK;
 }
 
-static crema_status find_curve(reader *r, const char *panel, const char *name, plot_curve **out) {
+static crema_status find_curve(curve_reader *r, const char *panel, const char *name,
+                               plot_curve **out) {
   plot_run *run = r->run;
   void *curve;
   char *copy;
@@ -59,7 +60,7 @@ static void forget_from(plot_run *run, double iteration, bool inclusive) {
   }
 }
 
-static crema_status add_value(reader *r, const char *panel, const char *name, bool points,
+static crema_status add_value(curve_reader *r, const char *panel, const char *name, bool points,
                               double value) {
   plot_curve *curve;
   size_t room;
@@ -75,7 +76,8 @@ static crema_status add_value(reader *r, const char *panel, const char *name, bo
 }
 
 /* Losses share a panel; any other output has its own. */
-static crema_status add_output(reader *r, const char *kind, const char *output, double value) {
+static crema_status add_output(curve_reader *r, const char *kind, const char *output,
+                               double value) {
   char name[256];
   const bool loss = strstr(output, "loss") != NULL;
   const bool test = strncmp(kind, "test", 4) == 0;
@@ -88,7 +90,7 @@ static crema_status add_output(reader *r, const char *kind, const char *output, 
 
 /* A line of metrics.jsonl. The event precedes all other members. */
 typedef struct record_line {
-  reader *reader;
+  curve_reader *reader;
   char event[16];
   char kind[32]; /* of its outputs: "train", "test", "test 1" */
 } record_line;
@@ -137,7 +139,7 @@ static crema_status read_event(record_line *line, json *j) {
 
 static crema_status visit_member(void *user, json *j, const char *key) {
   record_line *line = user;
-  reader *r = line->reader;
+  curve_reader *r = line->reader;
   double value;
   if (strcmp(key, "event") == 0) return read_event(line, j);
   if (strcmp(key, "outputs") == 0) return json_each(j, '{', visit_output, line);
@@ -160,7 +162,7 @@ static crema_status visit_member(void *user, json *j, const char *key) {
 }
 
 /* The last line may be unfinished. */
-static crema_status read_record(reader *r, const char *path, char *text, size_t size) {
+static crema_status read_record(curve_reader *r, const char *path, char *text, size_t size) {
   char *end = text + size;
   size_t number = 1;
   for (char *line = text; line < end; ++number) {
@@ -188,7 +190,7 @@ static bool number_after(const char *line, const char *key, double *out) {
 }
 
 /* "    Test net output #0: accuracy = 0.9"; `kind` is "train", "test" or "test 1". */
-static crema_status read_output(reader *r, const char *line, const char *kind) {
+static crema_status read_output(curve_reader *r, const char *line, const char *kind) {
   char name[200];
   double value;
   const char *colon = strstr(line, ": "), *equal = colon == NULL ? NULL : strstr(colon, " = ");
@@ -197,7 +199,7 @@ static crema_status read_output(reader *r, const char *line, const char *kind) {
   return add_output(r, kind, name, value);
 }
 
-static crema_status read_log_line(reader *r, const char *line, char kind[32]) {
+static crema_status read_log_line(curve_reader *r, const char *line, char kind[32]) {
   double value, speed;
   const char *output = strstr(line, "net output #");
   if (output != NULL) {
@@ -223,7 +225,7 @@ static crema_status read_log_line(reader *r, const char *line, char kind[32]) {
   return CREMA_OK;
 }
 
-static crema_status read_log(reader *r, char *text, size_t size) {
+static crema_status read_log(curve_reader *r, char *text, size_t size) {
   char *end = text + size, kind[32] = "test";
   for (char *line = text; line < end;) {
     char *next = memchr(line, '\n', (size_t)(end - line));
@@ -237,14 +239,14 @@ static crema_status read_log(reader *r, char *text, size_t size) {
 
 /* ---- runs --------------------------------------------------------------------------- */
 
-static crema_status read_text(reader *r, const char *path, cr_buffer *text) {
+static crema_status read_text(curve_reader *r, const char *path, cr_buffer *text) {
   CR_TRY(cr_file_read(path, text));
   if (text->size == 0) return CREMA_OK;
   if (text->data[0] == '{') return read_record(r, path, text->data, text->size);
   return read_log(r, text->data, text->size);
 }
 
-static crema_status read_run(reader *r, const char *path, cr_buffer *text, cr_buffer *file) {
+static crema_status read_run(curve_reader *r, const char *path, cr_buffer *text, cr_buffer *file) {
   struct stat info;
   const bool folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
   CR_TRY(cr_buffer_print(file, folder ? "%s/metrics.jsonl" : "%s", path));
@@ -255,7 +257,7 @@ static crema_status read_run(reader *r, const char *path, cr_buffer *text, cr_bu
 }
 
 crema_status plot_run_read(const char *path, cr_arena *arena, plot_run *out) {
-  reader r = {.arena = arena, .run = out};
+  curve_reader r = {.arena = arena, .run = out};
   cr_buffer text = {0}, file = {0};
   cr_c_locale locale;
   *out = (plot_run){.name = path};

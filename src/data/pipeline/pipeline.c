@@ -11,6 +11,7 @@
 #include "core/log.h"
 #include "core/mem_available.h"
 #include "core/system.h"
+#include "core/timeline.h"
 #include "data/pipeline/pipeline_private.h"
 #include "device/device.h"
 #include "device/memory/driver.h"
@@ -317,11 +318,14 @@ crema_status cr_pipeline_await(cr_pipeline *pipeline, int consumer) {
   cr_consumer *c = &pipeline->consumer[consumer];
   void *item = NULL;
   size_t ready = cr_queue_size(c->ready);
+  cr_timeline_count("batches ready", (int64_t)ready);
   if (!cr_queue_try_peek(c->ready, &item)) {
     double start = cr_clock_seconds();
     CR_TRY(cr_queue_peek(c->ready, &item));
     /* The wait for the first batch is unavoidable and does not count. */
     if (c->taken > 0) c->wait_seconds += cr_clock_seconds() - start;
+    cr_timeline_span(0, "wait", "wait for data", start, "\"input\":\"%s\"",
+                     cr_timeline_text(pipeline->options.name).text);
   }
   if (c->taken > 0 && !c->awaited) cr_series_add(&c->fill, (double)ready);
   c->awaited = true;

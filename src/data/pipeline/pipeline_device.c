@@ -3,6 +3,7 @@
 #include "data/pipeline/pipeline_private.h"
 
 #include "core/fail.h"
+#include "core/timeline.h"
 #include "device/backend/order.h"
 #include "device/memory/device_memory.h"
 
@@ -68,7 +69,9 @@ static crema_status copy_batches(cr_pipeline *pipeline, crema_context *context) 
   for (;;) {
     void *item = NULL;
     CR_TRY(cr_queue_pop(pipeline->consumer[0].pair.full, NULL, &item));
+    const double traced = cr_timeline_now();
     CR_TRY(copy_batch(context, item));
+    if (traced > 0) cr_timeline_span(0, "copy", "batch to device", traced, "%s", "");
     CR_TRY(cr_queue_push(pipeline->copied, item));
   }
 }

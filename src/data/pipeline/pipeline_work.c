@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/fail.h"
+#include "core/timeline.h"
 #include "data/pipeline/pipeline_private.h"
 
 static void note(cr_outcome *outcome, crema_status status) {
@@ -26,13 +27,25 @@ static void count_time(_Atomic uint64_t *nanoseconds, double seconds) {
   atomic_fetch_add_explicit(nanoseconds, (uint64_t)(seconds * 1e9), memory_order_relaxed);
 }
 
+/* The work of a thread on a batch, in microseconds. */
+static void trace_items(const cr_pipeline *pipeline, const cr_load *sum, double begin) {
+  if (begin == 0 || sum->item == 0) return;
+  cr_timeline_span(
+      0, "data", "decode and transform", begin,
+      "\"input\":\"%s\",\"items\":%d,\"read_us\":%d,\"decode_us\":%d,\"transform_us\":%d",
+      cr_timeline_text(pipeline->options.name).text, sum->item, (int)(sum->read_seconds * 1e6),
+      (int)(sum->decode_seconds * 1e6), (int)(sum->transform_seconds * 1e6));
+}
+
 /* Loads items that no other thread has claimed. */
 static void load_items(cr_worker *worker, cr_work *work) {
+  cr_load sum = {0}; /* `item` counts items */
+  const double traced = cr_timeline_now();
   cr_pipeline *pipeline = worker->pipeline;
   const cr_pipeline_options *options = &pipeline->options;
   for (;;) {
     int i = atomic_fetch_add_explicit(&work->next, 1, memory_order_relaxed);
-    if (i >= work->limit) return;
+    if (i >= work->limit) break;
     cr_load load = {.batch = work->batch, .item = i, .worker = worker->number};
     note(&work->outcome[i], options->source->load(options->user, &load));
     if (work->outcome[i].status != CREMA_OK) continue;
@@ -40,7 +53,12 @@ static void load_items(cr_worker *worker, cr_work *work) {
     count_time(&pipeline->decode_ns, load.decode_seconds);
     count_time(&pipeline->transform_ns, load.transform_seconds);
     atomic_fetch_add_explicit(&pipeline->samples, 1, memory_order_relaxed);
+    sum.item += 1;
+    sum.read_seconds += load.read_seconds;
+    sum.decode_seconds += load.decode_seconds;
+    sum.transform_seconds += load.transform_seconds;
   }
+  trace_items(pipeline, &sum, traced);
 }
 
 crema_status cr_pipeline_worker_main(void *arg) {

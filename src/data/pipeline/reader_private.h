@@ -37,6 +37,10 @@ struct cr_reader {
   cr_reader_slot *slot; /* `consumers` of them */
   cr_thread *thread;
   _Atomic uint64_t dealt, busy_ns; /* for the statistics */
+  struct {
+    double begin;
+    int records;
+  } traced; /* the thread's records after its last wait, for the timeline */
 };
 
 /* The thread: goes to the slots' cursors and deals records out until it fails or is stopped;

@@ -6,6 +6,7 @@
 #include "core/clock.h"
 #include "core/fail.h"
 #include "core/log.h"
+#include "core/timeline.h"
 #include "data/pipeline/reader_private.h"
 
 static crema_status check_key(const cr_reader *reader, const cr_reader_slot *slot,
@@ -89,10 +90,26 @@ static void add_time(cr_reader *reader, double start) {
                             memory_order_relaxed);
 }
 
+/* A span for the records between two waits for the consumers. */
+static void trace_records(cr_reader *reader, double waited_since) {
+  const double now = cr_clock_seconds();
+  enum { MOST_RECORDS = 256 };
+  if (reader->traced.records > 0 &&
+      (now - waited_since > 20e-6 || reader->traced.records == MOST_RECORDS)) {
+    cr_timeline_span_until(0, "data", "read", reader->traced.begin, waited_since, "\"records\":%d",
+                           reader->traced.records);
+    reader->traced.records = 0;
+  }
+  if (reader->traced.records == 0) reader->traced.begin = now;
+  reader->traced.records += 1;
+}
+
 /* Puts the record into the queue of `slot` (NULL: no consumer here gets it) and moves on. */
 static crema_status deal(cr_reader *reader, cr_reader_slot *slot, uint64_t index) {
   void *item = NULL;
+  const double traced = cr_timeline_now();
   if (slot != NULL) CR_TRY(cr_queue_pop(slot->pair.free, NULL, &item));
+  if (traced > 0) trace_records(reader, traced);
   double start = cr_clock_seconds();
   if (slot != NULL) {
     CR_TRY(fill(&reader->walk, index, item));

@@ -237,3 +237,7 @@ void cr_sim_make_kernels(void) {
   }
   cr_sim_kernels[count] = NULL;
 }
+
+const char *cr_sim_kernel_name(const sim_kernel_call *call) {
+  return call->plan->kernel->name;
+}

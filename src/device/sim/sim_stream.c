@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/fail.h"
+#include "core/timeline.h"
 #include "device/sim/sim_world.h"
 
 enum { FIRST_CAPACITY = 64, SPINS = 1000 };
@@ -39,9 +40,32 @@ static sim_task *runnable(sim_stream *stream) {
   return task;
 }
 
+/* The span of a task on the stream's track. `queued` tasks follow it. */
+static void trace_task(const sim_stream *stream, const sim_task *task, double begin) {
+  switch (task->kind) {
+    case SIM_TASK_KERNEL:
+      cr_timeline_span(stream->context, "kernel", cr_sim_kernel_name(&task->u.kernel), begin, "%s",
+                       "");
+      break;
+    case SIM_TASK_CONVERT:
+      cr_timeline_span(stream->context, "convert", "convert", begin, "%s", "");
+      break;
+    case SIM_TASK_COPY:
+      cr_timeline_span(stream->context, "copy", "copy", begin, "\"bytes\":%zu", task->u.copy.bytes);
+      break;
+    case SIM_TASK_WAIT:
+      cr_timeline_span(stream->context, "event", "after stream", begin, "\"stream\":%llu",
+                       (unsigned long long)task->u.wait.stream->context);
+      break;
+    case SIM_TASK_ZERO:
+    case SIM_TASK_RECORD: break;
+  }
+}
+
 /* Runs the oldest task of the stream. With the lock held, which is released meanwhile. */
 static void run_task(sim_stream *stream, const sim_task *oldest) {
   sim_task task = *oldest;
+  const double traced = cr_timeline_now();
   stream->running = true;
   crema_status status = task.fault;
   if (status != CREMA_OK) {
@@ -56,6 +80,7 @@ static void run_task(sim_stream *stream, const sim_task *oldest) {
     stream->failure_number = task.number;
     snprintf(stream->failure_text, sizeof stream->failure_text, "%s", crema_error_text());
   }
+  if (traced > 0) trace_task(stream, &task, traced);
   if (task.kind == SIM_TASK_KERNEL) cr_sim_free_call(&task.u.kernel);
   stream->running = false;
   ++stream->first;

@@ -72,6 +72,9 @@ typedef struct sim_kernel_call {
   crema_devptr workspace;
 } sim_kernel_call;
 
+/* The name of the kernel that a call runs. */
+const char *cr_sim_kernel_name(const sim_kernel_call *call);
+
 typedef struct sim_task sim_task;
 struct sim_task {
   sim_task_kind kind;
