@@ -93,9 +93,23 @@ static crema_status make_train_ops(cr_layer *layer, const crema_shape *shape, sc
                               of.shift, &channels, &channels, &one};
   cr_op_desc desc = cr_layer_op_desc(CR_OP_BN_FWD_TRAIN);
   desc.u.bn.eps = s->eps;
+  desc.u.bn.rectify = layer->rectifier != NULL;
   CR_TRY(cr_layer_op_make(layer, &s->again, &desc, of.scale == NULL ? 4 : 6, arg));
   desc.u.bn.fraction = s->fraction;
   return cr_layer_op_make(layer, &s->train, &desc, 9, arg);
+}
+
+static crema_status make_backward(cr_layer *layer, const crema_shape *shape, scale_shapes of) {
+  bn_state *s = layer->state;
+  const crema_shape channels = cr_shape_1(s->channels);
+  const crema_shape *arg[] = {shape,    shape,    &channels, &channels, shape,
+                              of.scale, of.scale, of.shift,  shape};
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_BN_BWD);
+  desc.u.bn.eps = s->eps;
+  desc.u.bn.global = s->global;
+  desc.u.bn.rectify = layer->rectifier != NULL;
+  const int args = desc.u.bn.rectify ? 9 : of.scale == NULL ? 5 : 8;
+  return cr_layer_op_make(layer, &s->backward, &desc, args, arg);
 }
 
 static crema_status make_ops(cr_layer *layer, const crema_shape *shape) {
@@ -104,15 +118,12 @@ static crema_status make_ops(cr_layer *layer, const crema_shape *shape) {
   cr_op_desc desc = cr_layer_op_desc(CR_OP_BN_FWD_GLOBAL);
   const crema_shape *scale = layer->scaled_by == NULL ? NULL : &channels;
   const crema_shape *shift = scale != NULL && layer->scaled_by->params > 1 ? &channels : NULL;
-  if (!s->global) CR_TRY(make_train_ops(layer, shape, (scale_shapes){scale, shift}));
+  const scale_shapes of = {scale, shift};
+  if (!s->global) CR_TRY(make_train_ops(layer, shape, of));
   desc.u.bn.eps = s->eps;
   desc.u.bn.global = true;
   CR_TRY(CR_LAYER_MAKE(layer, &s->fixed, &desc, shape, shape, &channels, &channels));
-  desc.u.bn.global = s->global;
-  desc.kind = CR_OP_BN_BWD;
-  CR_TRY(cr_layer_op_make(
-      layer, &s->backward, &desc, scale == NULL ? 5 : 8,
-      (const crema_shape *[]){shape, shape, &channels, &channels, shape, scale, scale, shift}));
+  CR_TRY(make_backward(layer, shape, of));
   if (layer->tops > 1) {
     desc = cr_layer_op_desc(CR_OP_COPY);
     CR_TRY(CR_LAYER_MAKE(layer, &s->publish_stats, &desc, &channels, &channels));
@@ -195,9 +206,9 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   if (!propagate_down[0]) return CREMA_OK;
   /* With constant statistics the input's values do not matter, and may not be there. */
   cr_tensor *input = s->global ? top[0]->diff : cr_layer_keep_input(&s->keep, bottom[0], top[0]);
-  return CR_LAYER_RUN(&s->backward, context, input, top[0]->diff, s->mean, s->variance,
-                      bottom[0]->diff, scale_of(layer, 0, false), scale_of(layer, 0, true),
-                      scale_of(layer, 1, true));
+  return CR_LAYER_RUN(&s->backward, context, input, top[0]->diff, s->mean, s->variance, bottom[0]->diff,
+                      scale_of(layer, 0, false), scale_of(layer, 0, true), scale_of(layer, 1, true),
+                      top[0]->data);
 }
 
 /* From the input, which is kept, and the statistics of the batch. */
@@ -240,6 +251,7 @@ const cr_layer_class cr_layer_batch_norm = {
     .graph.statistics = true,
     .int8.scales_integers = true,
     .fusion.fuses_scale = true,
+    .fusion.rectifies = can_make_again, /* with statistics of the batch, backward, too */
     .uses_bottom = uses_bottom,
     .fusion.reach = reach,
     .graph.reads_params = reads_params,

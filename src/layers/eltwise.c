@@ -65,6 +65,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
 static crema_status make_sum(cr_layer *layer, cr_layer_op *slot, const float *scale, int sources) {
   eltwise_state *s = layer->state;
   cr_op_desc desc = cr_layer_op_desc(CR_OP_SUM);
+  desc.u.sum.rectify = slot == &s->forward && layer->rectifier != NULL;
   return cr_layer_op_make_scaled(layer, slot, &desc, sources + 1, s->args.shape, scale);
 }
 
@@ -187,6 +188,11 @@ static bool adds_bottom(const cr_layer *layer, int bottom) {
   return s->operation == OP_SUM && s->coeff[bottom] == 1;
 }
 
+static bool rectifies(const cr_layer *layer) {
+  const eltwise_state *s = layer->state;
+  return s->operation == OP_SUM;
+}
+
 const cr_layer_class cr_layer_eltwise = {
     CR_LAYER_OF_OPS("Eltwise", sizeof(eltwise_state), setup, reshape, forward, backward),
     .bottoms = {2, CR_ANY},
@@ -196,5 +202,6 @@ const cr_layer_class cr_layer_eltwise = {
     .memory.runs_ops = true,
     .uses_bottom = uses_bottom,
     .memory.adds_bottom = adds_bottom,
+    .fusion.rectifies = rectifies,
     .fusion.reach = cr_layer_reaches_position,
 };

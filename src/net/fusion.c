@@ -1,10 +1,16 @@
 /* Fusion: an op can do the work of the layer after it while it writes its result. The layer is a
- * ReLU, or a Scale after a BatchNorm. */
+ * ReLU, or a Scale after a BatchNorm. On a device with its own memory, a BatchNorm does a Scale and
+ * the ReLU after it. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/fail.h"
 #include "net/graph.h"
+
+/* Whether the backward pass computes the gradient of the first bottom. */
+static bool learns(const cr_net_layer *layer) {
+  return layer->need_backward && layer->propagate_down[0];
+}
 
 /* One op computes the gradients of the Scale's parameters and of the BatchNorm's bottom, so the net
  * must need all of them. */
@@ -26,6 +32,22 @@ static bool has_types_to_fuse(const crema_net *net, const cr_layer *layer) {
          (apart || (t->forward == CREMA_F32 && t->backward == CREMA_F32));
 }
 
+/* Lets `maker` do the forward work of `layer`. */
+static crema_status absorb_forward(crema_net *net, const cr_net_layer *maker, cr_net_layer *layer) {
+  layer->fused = true;
+  net->fusions += 1;
+  return maker->layer->kind->reshape(maker->layer, maker->bottom, maker->top);
+}
+
+/* Lets `norm` do the work of `layer`, backward, too: its backward pass moves from the position of
+ * `from` to the position of `layer`. */
+static crema_status absorb(crema_net *net, cr_net_layer *norm, cr_net_layer *from,
+                           cr_net_layer *layer) {
+  from->backed = true;
+  layer->backs = norm;
+  return absorb_forward(net, norm, layer);
+}
+
 /* Lets `norm`, a BatchNorm, do the work of the Scale `scale`, which follows it in place, if it can.
  * The blob holds the same values after a pass. */
 static crema_status fuse_scale(crema_net *net, cr_net_layer *norm, cr_net_layer *scale) {
@@ -40,10 +62,34 @@ static crema_status fuse_scale(crema_net *net, cr_net_layer *norm, cr_net_layer 
     return CREMA_OK;
   }
   self->scaled_by = other;
-  scale->scaled = norm;
-  scale->fused = true;
-  net->fusions += 1;
-  return self->kind->reshape(self, norm->bottom, norm->top);
+  return absorb(net, norm, norm, scale);
+}
+
+/* Lets the layer that made the bottom of `relu`, a ReLU in place, do its work if it can: a sum
+ * forward, a BatchNorm forward and backward. `before` is that layer, or the Scale that it does. A
+ * BatchNorm reads the signs of the results backward, as the ReLU would. The kernels of the host do
+ * not rectify. */
+static crema_status fuse_relu(crema_net *net, cr_net_layer *before, cr_net_layer *relu) {
+  cr_net_layer *maker = before->backs != NULL ? before->backs : before;
+  cr_layer *self = maker->layer;
+  const cr_layer_fusion_part *of_relu = &relu->layer->kind->fusion;
+  const bool backward = self->kind->fusion.fuses_scale;
+  cr_post post;
+  if (of_relu->post == NULL || !of_relu->post(relu->layer->param, CREMA_F32, &post) ||
+      post.kind != CR_POST_UNARY || post.function != CR_UNARY_RELU || post.alpha != 0) {
+    return CREMA_OK;
+  }
+  if (net->debug_info || net->context->device->backend->host_memory || self->rectifier != NULL ||
+      self->kind->fusion.rectifies == NULL || !self->kind->fusion.rectifies(self) ||
+      relu->bottom[0] != maker->top[0] || relu->top[0] != relu->bottom[0] ||
+      !has_types_to_fuse(net, self) || !has_types_to_fuse(net, relu->layer)) {
+    return CREMA_OK;
+  }
+  if (backward && (maker->bottom[0] != maker->top[0] || !learns(maker) || !learns(relu))) {
+    return CREMA_OK;
+  }
+  self->rectifier = relu->layer;
+  return backward ? absorb(net, maker, before, relu) : absorb_forward(net, maker, relu);
 }
 
 /* Lets `layer` compute its input again through `before`, the last layer to have made that blob, if
@@ -72,6 +118,7 @@ crema_status cr_net_find_makers(crema_net *net) {
     const int bottoms = layer->layer->bottoms, tops = layer->layer->tops;
     const int from = bottoms > 0 && tops > 0 ? last[layer->bottom_id[0]] : -1;
     if (from >= 0) status = set_maker(net, &net->layer[from], layer);
+    if (from >= 0 && status == CREMA_OK) status = fuse_relu(net, &net->layer[from], layer);
     for (int j = 0; j < bottoms; ++j) last[layer->bottom_id[j]] = i;
     for (int j = 0; j < tops; ++j) last[layer->top_id[j]] = i;
   }
@@ -95,11 +142,12 @@ crema_status cr_net_undo_fusion(crema_net *net) {
   for (int i = 0; i < net->layers; ++i) {
     cr_net_layer *layer = &net->layer[i];
     cr_layer *self = layer->layer;
-    layer->fused = false;
-    layer->scaled = NULL;
-    self->bias_of = self->rectifier = NULL;
-    if (cr_posts_count(&self->posts) == 0 && self->scaled_by == NULL) continue;
-    self->scaled_by = NULL;
+    const bool whole =
+        cr_posts_count(&self->posts) == 0 && self->scaled_by == NULL && self->rectifier == NULL;
+    layer->fused = layer->backed = false;
+    layer->backs = NULL;
+    self->bias_of = self->rectifier = self->scaled_by = NULL;
+    if (whole) continue;
     memset(&self->posts, 0, sizeof self->posts);
     CR_TRY(self->kind->reshape(self, layer->bottom, layer->top));
   }

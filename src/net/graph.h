@@ -61,8 +61,8 @@ crema_status cr_net_plan_fusion(cr_net_build *build) CREMA_MUST_USE;
 void cr_net_fuse_bias(const crema_net *net, int index, int relu);
 
 /* Finds the layers in place whose input the layer before them can make again (cr_layer.maker): a
- * Scale after a BatchNorm. The BatchNorm may then do the work of the Scale, too. To be called when
- * it is known which layers run backward. */
+ * Scale after a BatchNorm. The BatchNorm may then do the work of the Scale, too, and of a ReLU in
+ * place after it. To be called when it is known which layers run backward. */
 crema_status cr_net_find_makers(crema_net *net) CREMA_MUST_USE;
 
 /* Lets every layer do its own work again. Values stay the same, except for the rounding of scales.

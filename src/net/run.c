@@ -181,9 +181,8 @@ static crema_status backward_layer(crema_net *net, int index) {
   if (self->kind->backward == NULL) {
     return cr_net_fail_layer(self->param, CREMA_E_UNSUPPORTED, "has no backward pass");
   }
-  /* The layer that computes the gradients of a Scale's parameters runs at the Scale's position. */
-  const cr_net_layer *worker = layer->scaled != NULL ? layer->scaled : layer;
-  if (self->scaled_by == NULL) {
+  const cr_net_layer *worker = layer->backs != NULL ? layer->backs : layer;
+  if (!layer->backed) {
     CR_TRY(worker->layer->kind->backward(worker->layer, net->context, worker->top,
                                          worker->propagate_down, worker->bottom));
   }

@@ -284,6 +284,93 @@ TEST(fused_layers_give_the_gradients_of_single_layers) {
   }
 }
 
+/* A residual block after a convolution. BatchNorms are with a Scale or without; two of them and the
+ * sum have a ReLU. The tops of the ReLUs follow. */
+static const char norm_text[] =
+    "force_backward: true default_forward_type: %s default_backward_type: %s\n"
+    "layer { name: 'data' type: 'Input' top: 'data' top: 'label' input_param {"
+    " shape { dim: 3 dim: 3 dim: 9 dim: 9 } shape { dim: 3 } } }\n"
+    "layer { name: 'conv1' type: 'Convolution' bottom: 'data' top: 'a' convolution_param {"
+    " num_output: 6 kernel_size: 3 weight_filler { type: 'xavier' } } }\n"
+    "layer { name: 'norm1' type: 'BatchNorm' bottom: 'a' top: 'a' }\n"
+    "layer { name: 'scale1' type: 'Scale' bottom: 'a' top: 'a' scale_param { bias_term: true"
+    " filler { type: 'uniform' min: -1 max: 2 } bias_filler { value: 0.1 } } }\n"
+    "layer { name: 'relu1' type: 'ReLU' bottom: 'a' top: '%s' }\n"
+    "layer { name: 'conv2' type: 'Convolution' bottom: '%s' top: 'b' convolution_param {"
+    " num_output: 5 kernel_size: 3 weight_filler { type: 'xavier' } } }\n"
+    "layer { name: 'norm2' type: 'BatchNorm' bottom: 'b' top: 'b' }\n"
+    "layer { name: 'relu2' type: 'ReLU' bottom: 'b' top: '%s' }\n"
+    "layer { name: 'conv3' type: 'Convolution' bottom: '%s' top: 'c' convolution_param {"
+    " num_output: 6 kernel_size: 3 pad: 2 weight_filler { type: 'xavier' } } }\n"
+    "layer { name: 'norm3' type: 'BatchNorm' bottom: 'c' top: 'c' }\n"
+    "layer { name: 'sum' type: 'Eltwise' bottom: '%s' bottom: 'c' top: 'd' }\n"
+    "layer { name: 'relu3' type: 'ReLU' bottom: 'd' top: '%s' }\n"
+    "layer { name: 'ip' type: 'InnerProduct' bottom: '%s' top: 'ip' inner_product_param {"
+    " num_output: 5 weight_filler { type: 'xavier' } } }\n"
+    "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' }\n";
+
+/* Passes of the net with its ReLUs in place or not. The parameters' values include the moving sums;
+ * the gradients include the gradient of the data. */
+typedef struct norm_results {
+  trained values;
+  float gradient[4096];
+  double loss;
+  uint64_t launches; /* of the last pass */
+} norm_results;
+
+static void run_norms(const char *type, bool in_place, bool plans, norm_results *out) {
+  char text[sizeof norm_text + 64];
+  const char *first = in_place ? "a" : "a2", *second = in_place ? "b" : "b2";
+  const char *third = in_place ? "d" : "d2";
+  crema_net *net = NULL;
+  crema_net_options options;
+  crema_net_options_init(&options);
+  options.device = device;
+  options.phase = CREMA_TRAIN;
+  options.seed = 3;
+  options.plan_memory = plans;
+  const int size = snprintf(text, sizeof text, norm_text, type, type, first, first, second, second,
+                            first, third, third);
+  ok(crema_net_parse(text, (size_t)size, "net", &options, &net));
+  fill_data(net);
+  memset(out, 0, sizeof *out);
+  for (int pass = 0; pass < 3; ++pass) {
+    const uint64_t before = cr_device_launches(device);
+    crema_net_clear_param_diffs(net);
+    ok(crema_net_forward(net, &out->loss));
+    ok(crema_net_backward(net));
+    out->launches = cr_device_launches(device) - before;
+  }
+  keep_weights(net, &out->values);
+  keep_gradients(net, out->gradient, sizeof out->gradient / sizeof *out->gradient);
+  crema_net_destroy(net);
+}
+
+/* The ReLU in the kernel of a BatchNorm or of a sum is the ReLU of the rounded result, and its
+ * gradient the ReLU's: the values are equal. */
+TEST(fused_relus_give_the_values_of_relus_out_of_place) {
+  static const char *const types[] = {"FLOAT", "FLOAT16", "BFLOAT16"};
+  static norm_results fused, single;
+  for (int t = 0; t < 6; ++t) {
+    run_norms(types[t % 3], true, t >= 3, &fused);
+    run_norms(types[t % 3], false, t >= 3, &single);
+    assert_true(fused.loss == single.loss && fused.loss > 0);
+    assert_int_equal(fused.values.count, single.values.count);
+    assert_memory_equal(fused.values.value, single.values.value,
+                        single.values.count * sizeof(float));
+    for (size_t i = 0; i < sizeof single.gradient / sizeof *single.gradient; ++i) {
+      if (fused.gradient[i] == single.gradient[i]) continue;
+      fail_msg("%s, %zu: %g, and %g by single layers", types[t % 3], i, (double)fused.gradient[i],
+               (double)single.gradient[i]);
+    }
+    /* Two launches less for the ReLU of a BatchNorm, and one for the ReLU of a sum. Rows of the
+     * test itself count nothing. */
+    assert_true(single.launches == 0 || fused.launches == single.launches - 5);
+    free(fused.values.value);
+    free(single.values.value);
+  }
+}
+
 /* ---- files ---- */
 
 static int begin(void **state) {

@@ -5,6 +5,7 @@
 #include "crema/log.h"
 #include "log_lines.h"
 #include "net_case.h"
+#include "simulation.h"
 
 #define GAUSS "weight_filler { type: 'gaussian' std: 0.5 } bias_filler { type: 'uniform' min: -1 } "
 #define CONV_RELU(relu)                                                 \
@@ -103,7 +104,7 @@ TEST(fusion_of_a_scale_changes_nothing) {
   crema_net *fused = build(NORMED("conv", "conv", ""), CREMA_TRAIN);
   crema_net *plain = build("debug_info: true " NORMED("conv", "conv", ""), CREMA_TRAIN);
   crema_net *apart = build(NORMED("norm", "scale", ""), CREMA_TRAIN);
-  assert_ptr_equal(fused->layer[layer_index(fused, "scale")].scaled,
+  assert_ptr_equal(fused->layer[layer_index(fused, "scale")].backs,
                    &fused->layer[layer_index(fused, "norm")]);
   run_alike(fused, plain, apart);
   crema_blob *values = blob_of(fused, "conv");
@@ -149,6 +150,99 @@ TEST(scales_that_are_not_fused) {
     run_both(net, &loss);
     crema_net_destroy(net);
   }
+}
+
+/* ---- ReLUs on a device with its own memory ---- */
+
+#define RELU(blob, more) \
+  "layer { name: 'relu' type: 'ReLU' bottom: '" blob "' top: '" blob "' " more "}\n"
+#define NORMED_RELU(top, more)                                               \
+  INPUT("data", DIM4(3, 3, 6, 6))                                            \
+  "layer { name: 'conv' type: 'Convolution' bottom: 'data' top: 'conv'"      \
+  "  convolution_param { num_output: 8 kernel_size: 3 " GAUSS                \
+  "} }\n"                                                                    \
+  "layer { name: 'norm' type: 'BatchNorm' bottom: 'conv' top: 'conv' }\n"    \
+  "layer { name: 'scale' type: 'Scale' bottom: 'conv' top: 'conv'"           \
+  "  scale_param { bias_term: true filler { type: 'uniform' min: -1 } } }\n" \
+  "layer { name: 'relu' type: 'ReLU' bottom: 'conv' top: '" top "' " more    \
+  "}\n"                                                                      \
+  "layer { name: 'fc' type: 'InnerProduct' bottom: '" top                    \
+  "' top: 'fc'"                                                              \
+  "  inner_product_param { num_output: 1 " GAUSS "} loss_weight: 1 }\n"
+#define SUM_RELU(operation)                                                                       \
+  INPUT("data", DIM4(3, 3, 6, 6))                                                                 \
+  "layer { name: 'sum' type: 'Eltwise' bottom: 'data' bottom: 'data' top: 'sum' eltwise_param { " \
+  "operation: " operation " } }\n" RELU("sum", "")
+
+static crema_net *build_on(crema_device *device, const char *text, crema_phase phase) {
+  crema_net_options options = phase_options(phase);
+  options.device = device;
+  return build_with(text, &options);
+}
+
+/* The Scale and the ReLU of the net are done by the BatchNorm, or the ReLU by the sum. A leaky
+ * ReLU, a ReLU out of place, and a ReLU after constant statistics do their own work. */
+TEST(relus_that_other_layers_do) {
+  static const struct {
+    const char *text;
+    int fusions;
+  } nets[] = {{NORMED_RELU("conv", ""), 2},
+              {NORMED_RELU("conv", "relu_param { negative_slope: 0.1 } "), 1},
+              {NORMED_RELU("relu", ""), 1},
+              {"debug_info: true " NORMED_RELU("conv", ""), 0},
+              {"default_forward_type: DOUBLE " NORMED_RELU("conv", ""), 0},
+              {SUM_RELU("SUM"), 1},
+              {SUM_RELU("PROD"), 0}};
+  const cr_sim_options simulated = cr_sim_defaults();
+  crema_device *device = NULL;
+  ok(start_simulation(&simulated));
+  ok(crema_device_get(CREMA_DEVICE_SIM, 0, &device));
+  for (size_t i = 0; i < sizeof nets / sizeof nets[0]; ++i) {
+    crema_net *net = build_on(device, nets[i].text, CREMA_TRAIN);
+    assert_int_equal(net->fusions, nets[i].fusions);
+    crema_net_destroy(net);
+  }
+  crema_net *test = build_on(device, NORMED_RELU("conv", ""), CREMA_TEST);
+  crema_net *host = build(NORMED_RELU("conv", ""), CREMA_TRAIN);
+  assert_int_equal(test->fusions, 0);
+  assert_int_equal(host->fusions, 1);
+  crema_net_destroy(host);
+  crema_net_destroy(test);
+  cr_sim_stop(NULL);
+}
+
+/* Forward and backward as the same layers out of place on the host, and as each layer by itself. */
+TEST(fusion_of_a_relu_changes_nothing) {
+  static const char *const layers[] = {"conv", "scale", "fc"};
+  double loss[3];
+  const cr_sim_options simulated = cr_sim_defaults();
+  crema_device *device = NULL;
+  ok(start_simulation(&simulated));
+  ok(crema_device_get(CREMA_DEVICE_SIM, 0, &device));
+  crema_net *fused = build_on(device, NORMED_RELU("conv", ""), CREMA_TRAIN);
+  crema_net *host = build(NORMED_RELU("relu", ""), CREMA_TRAIN);
+  run_both(fused, &loss[0]);
+  run_both(host, &loss[1]);
+  assert_near(loss[0], loss[1], 1e-5 * (1 + fabs(loss[1])));
+  for (size_t i = 0; i < sizeof layers / sizeof layers[0]; ++i) {
+    assert_same_gradients(fused, host, layers[i]);
+  }
+  crema_blob *values = blob_of(fused, "conv");
+  assert_same_values(data_of(values), data_of(blob_of(host, "relu")), crema_blob_count(values));
+  /* A part of a pass is each layer's own. */
+  const int last = crema_net_layer_count(fused) - 1;
+  crema_net_clear_param_diffs(fused);
+  ok(crema_net_forward_range(fused, 0, last, &loss[2]));
+  ok(crema_net_backward_range(fused, last, last));
+  assert_int_equal(fused->fusions, 0);
+  ok(crema_net_backward_range(fused, 0, last - 1));
+  assert_near(loss[2], loss[1], 1e-5 * (1 + fabs(loss[1])));
+  for (size_t i = 0; i < sizeof layers / sizeof layers[0]; ++i) {
+    assert_same_gradients(fused, host, layers[i]);
+  }
+  crema_net_destroy(host);
+  crema_net_destroy(fused);
+  cr_sim_stop(NULL);
 }
 
 /* LRN over one channel, in whatever layout the convolution before it leaves. */

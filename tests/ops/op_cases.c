@@ -52,6 +52,13 @@
       .u.bn = {.eps = 1e-5f, .fraction = 0.75f}                \
     }                                                          \
   }
+#define BN_RECTIFIED(text, of)                               \
+  {                                                          \
+    .label = text " rectified", .shapes = of, .desc = {      \
+      .kind = CR_OP_BN_FWD_TRAIN,                            \
+      .u.bn = {.eps = 1e-5f, .fraction = 0.5f, .rectify = 1} \
+    }                                                        \
+  }
 #define BN(text, of, is_large)                                                     \
   {.label = text " train",                                                         \
    .shapes = of,                                                                   \
@@ -399,6 +406,11 @@ const op_case op_cases[] = {
     BN_SUMMED("sequence without a shift", "4 3 4; 4 3 4; 3; 3; 3; -; 3; 3; 1"),
     BN_SUMMED("blocked", "2 16 2 2; 2 16 2 2; 16; 16; -; -; 16; 16; 1"),
     BN_SUMMED("one value", "1 3; 1 3; 3; 3; -; -; 3; 3; 1"),
+    BN_RECTIFIED("image", "3 4 2 3; 3 4 2 3; 4; 4; -; -; 4; 4; 1"),
+    BN_RECTIFIED("matrix, scaled,", "6 5; 6 5; 5; 5; 5; 5; 5; 5; 1"),
+    BN_RECTIFIED("sequence without a shift", "4 3 4; 4 3 4; 3; 3; 3; -; 3; 3; 1"),
+    BN_RECTIFIED("blocked, scaled,", "2 16 2 2; 2 16 2 2; 16; 16; 16; 16"),
+    BN_RECTIFIED("several parts", "9 2 529; 9 2 529; 2; 2; 2; 2"),
     BN("one sample", "1 3 5; 1 3 5; 3; 3", false),
     BN("one channel", "4 1 3; 4 1 3; 1; 1", false),
     BN("large", "8 32 17 19; 8 32 17 19; 32; 32", true),
@@ -443,6 +455,12 @@ const op_case op_cases[] = {
     SIMPLE("four in blocks", CR_OP_SUM, "2 16 3 3; 2 16 3 3; 2 16 3 3; 2 16 3 3; 2 16 3 3"),
     SIMPLE("three", CR_OP_SUM, "1030; 1030; 1030; 1030"),
     SIMPLE("one", CR_OP_SUM, "2 3; 2 3"),
+    {.label = "two, rectified",
+     .shapes = "2 3 37; 2 3 37; 2 3 37",
+     .desc = {.kind = CR_OP_SUM, .u.sum.rectify = true}},
+    {.label = "three in blocks, rectified",
+     .shapes = "2 16 3 3; 2 16 3 3; 2 16 3 3; 2 16 3 3",
+     .desc = {.kind = CR_OP_SUM, .u.sum.rectify = true}},
     {.label = "coefficients",
      .shapes = "2 16 3 3; 2 16 3 3; 2 16 3 3; 2 16 3 3",
      .desc = {.kind = CR_OP_SUM},

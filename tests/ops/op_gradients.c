@@ -13,6 +13,7 @@ const op_gradient op_gradients[] = {
     {CR_OP_BN_FWD_TRAIN, CR_OP_BN_BWD, "v0 g1 v2 v3 d0"},
     {CR_OP_BN_FWD_TRAIN, CR_OP_BN_BWD, "v0 g1 v2 v3 d0 v4 d4"},
     {CR_OP_BN_FWD_TRAIN, CR_OP_BN_BWD, "v0 g1 v2 v3 d0 v4 d4 d5"},
+    {CR_OP_BN_FWD_TRAIN, CR_OP_BN_BWD, "v0 g1 v2 v3 d0 v4 d4 d5 v1"},
     {CR_OP_BN_FWD_GLOBAL, CR_OP_BN_BWD, "v0 g1 v2 v3 d0"},
     {CR_OP_SOFTMAX_FWD, CR_OP_SOFTMAX_BWD, "v1 g1 d0"},
     {CR_OP_UNARY_FWD, CR_OP_UNARY_BWD, "v0 v1 g1 d0"},

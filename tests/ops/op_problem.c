@@ -294,9 +294,11 @@ static int read_roles(const op_problem *f, const op_gradient *gradient, int inde
   return n;
 }
 
-/* The arguments of BN_BWD that belong to a forward op with a scale and a shift, or without. */
+/* The arguments of BN_BWD that belong to a forward op with a scale and a shift, or without, and
+ * rectified or not. */
 static int bn_gradient_args(const cr_op_desc *forward) {
   int numbers = 0;
+  if (forward->u.bn.rectify) return 9;
   for (int i = 4; i < 6 && i < forward->args; ++i) numbers += forward->arg[i].shape.axes >= 0;
   return numbers == 0 ? 5 : 6 + numbers;
 }

@@ -52,6 +52,10 @@ static bool has_short_scales(const question *q) {
   return has_short_values(q) && q->desc->args > scale && q->desc->arg[scale].shape.axes > 0;
 }
 
+static bool is_rectified(const question *q) {
+  return q->desc->u.bn.rectify;
+}
+
 static bool first_is_plain(const question *q) {
   return q->held[0].layout == NULL;
 }
@@ -539,6 +543,7 @@ static const reason reasons[] = {
     {"unary_bwd_dnnl", "an empty shape", is_empty, true},
     {"bn_", "held in plain memory", first_is_plain, true},
     {"bn_", "scales in ", has_short_scales, true},
+    {"bn_", "rectified results", is_rectified, true},
     {"arg_max_fast", "not along rows", has_positions, true},
     {"row_loss_fast", "logistic losses", is_logistic, true},
     {"sigmoid_loss_fwd_fast", "targets to ignore", ignores_targets, true},

@@ -305,7 +305,12 @@ static void lrn(const cr_op_desc *d, const double *x, double *y) {
   } while (step(4, e, at));
 }
 
-static void batch_norm(const cr_op_desc *d, double *const *in, double *const *out) {
+/* Frozen, each value stays on its side of the bend of a ReLU: the line goes on. */
+static double rectified(double y, bool frozen, double before) {
+  return (frozen ? before != 0 : y > 0) ? y : 0;
+}
+
+static void batch_norm(const cr_op_desc *d, double *const *in, double *const *out, bool frozen) {
   const extents e = extents_of(d, 0, 1);
   const double count = (double)(e.outer * e.inner);
   for (int64_t c = 0; c < e.mid; ++c) {
@@ -330,9 +335,10 @@ static void batch_norm(const cr_op_desc *d, double *const *in, double *const *ou
     }
     for (int64_t i = 0; i < e.outer * e.inner; ++i) {
       const int64_t at = (i / e.inner * e.mid + c) * e.inner + i % e.inner;
-      out[1][at] = (in[0][at] - mean) / sqrt(variance + (double)d->u.bn.eps);
-      if (d->args > 4 && in[4] != NULL) out[1][at] *= in[4][c];
-      if (d->args > 5 && in[5] != NULL) out[1][at] += in[5][c];
+      double y = (in[0][at] - mean) / sqrt(variance + (double)d->u.bn.eps);
+      if (d->args > 4 && in[4] != NULL) y *= in[4][c];
+      if (d->args > 5 && in[5] != NULL) y += in[5][c];
+      out[1][at] = d->u.bn.rectify ? rectified(y, frozen, out[1][at]) : y;
     }
   }
 }
@@ -379,7 +385,7 @@ static void eltwise(const cr_op_desc *d, double *const *in, double *const *out, 
       product *= in[k][i];
       if (k > 0 && (in[k][i] > in[best][i] || (k == 1 && in[1][i] == in[0][i]))) best = k;
     }
-    if (d->kind == CR_OP_SUM) out[sources][i] = sum;
+    if (d->kind == CR_OP_SUM) out[sources][i] = d->u.sum.rectify ? fmax(0, sum) : sum;
     if (d->kind == CR_OP_PROD) out[sources][i] = product;
     if (d->kind == CR_OP_MAX) {
       if (!frozen) out[sources + 1][i] = best;
@@ -590,7 +596,7 @@ bool op_reference(const cr_op_desc *d, const cr_op_scalars *s, double *const *in
     case CR_OP_POOL_MASK: pool_mask(d, in, out[1]); return true;
     case CR_OP_LRN_FWD: lrn(d, in[0], out[1]); return true;
     case CR_OP_BN_FWD_TRAIN:
-    case CR_OP_BN_FWD_GLOBAL: batch_norm(d, in, out); return true;
+    case CR_OP_BN_FWD_GLOBAL: batch_norm(d, in, out, frozen); return true;
     case CR_OP_SOFTMAX_FWD: softmax(d, in[0], out[1]); return true;
     case CR_OP_UNARY_FWD:
       for (int64_t i = 0; i < count_of(d, 0); ++i) out[1][i] = unary(d, in[0][i]);

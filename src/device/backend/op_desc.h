@@ -103,7 +103,11 @@ typedef union cr_op_params {
     float eps;
     bool global;
     float fraction; /* of the moving sums that a run keeps */
+    bool rectify;   /* in training, negative results become 0 */
   } bn;
+  struct {
+    bool rectify; /* negative sums become 0 */
+  } sum;
   struct {
     cr_unary function;
     double alpha, beta, gamma;

@@ -13,7 +13,7 @@
 #include "device/memory/scratchpad.h"
 
 /* Grows with every change to the structs that both sides know. */
-enum { CR_GPU_ABI = 16 };
+enum { CR_GPU_ABI = 17 };
 
 /* The library's functions for the plug-in. Text is printf-formatted by the caller. */
 typedef struct cr_gpu_services {

@@ -166,7 +166,9 @@ static crema_status prelu_bwd_data(const cr_call *call) {
 /* The scratchpad: the parts of two sums, then three numbers a channel. */
 static crema_status bn_plan(cr_plan *plan) {
   const bool backward = plan->desc->kind == CR_OP_BN_BWD;
-  CR_TRY(cr_gpu_follow(plan, CR_ARG(0) | CR_ARG(1) | (backward ? CR_ARG(4) : 0)));
+  unsigned images = CR_ARG(0) | CR_ARG(1);
+  if (backward) images |= CR_ARG(4) | (plan->desc->args > 8 ? CR_ARG(8) : 0);
+  CR_TRY(cr_gpu_follow(plan, images));
   const cr_split s = cr_gpu_split(plan, 0);
   plan->workspace_bytes = 2 * cr_gpu_channel_scratchpad(s) + 3 * (size_t)s.channels * sizeof(float);
   return CREMA_OK;
@@ -185,7 +187,8 @@ static cr_bn_args bn_args(const cr_call *call) {
                       .parts = cr_gpu_channel_parts(s),
                       .planes = cr_gpu_planes(s),
                       .eps = call->desc->u.bn.eps,
-                      .global = call->desc->u.bn.global};
+                      .global = call->desc->u.bn.global,
+                      .rectify = call->desc->u.bn.rectify};
 }
 
 /* Sums parts of the channels, then computes each channel's numbers from them, unless the first
@@ -236,7 +239,7 @@ static crema_status bn_fwd_train(const cr_call *call) {
   return cr_gpu_each_of(call, 0, CR_DEVICE_FUNCTION_bn_normalise, &args);
 }
 
-/* src, diff_dst, mean, variance, diff_src, scale, diff_scale, diff_shift. */
+/* src, diff_dst, mean, variance, diff_src, scale, diff_scale, diff_shift, dst. */
 static crema_status bn_bwd(const cr_call *call) {
   cr_bn_args args = bn_args(call);
   args.dy = cr_gpu_values(call, 1);
@@ -244,6 +247,7 @@ static crema_status bn_bwd(const cr_call *call) {
   args.gain = values_if(call, 5);
   args.diff_gain = values_if(call, 6);
   args.diff_shift = values_if(call, 7);
+  args.rectified = values_if(call, 8);
   args.add_to_gain = args.diff_gain.at != NULL && call->accumulate[6];
   args.add_to_shift = args.diff_shift.at != NULL && call->accumulate[7];
   if (args.global) {

@@ -77,6 +77,7 @@ static crema_status many(const cr_call *call) {
   switch (call->desc->kind) {
     case CR_OP_SUM:
       for (int k = 0; k < sources; ++k) args.coeff[k] = call->desc->arg[k].scale;
+      args.rectify = call->desc->u.sum.rectify;
       function = sources == 2 ? CR_DEVICE_FUNCTION_sum_of_two : CR_DEVICE_FUNCTION_sum;
       break;
     case CR_OP_MAX:

@@ -143,9 +143,12 @@ struct cr_layer {
    * backward work this layer does. NULL: none. A reshape must follow a change. */
   const cr_layer *scaled_by;
   /* For a ReLU in place after a convolution: the convolution, if the ReLU's backward pass also
-   * computes the gradient of its bias. For that convolution: the ReLU. NULL: none. A reshape must
-   * follow a change of bias_of. */
-  const cr_layer *bias_of, *rectifier;
+   * computes the gradient of its bias. NULL: none. A reshape must follow a change. */
+  const cr_layer *bias_of;
+  /* For that convolution: the ReLU. For fusion.rectifies: the ReLU in place after this layer, or
+   * after its Scale, whose work this layer does. Its slope is 0. NULL: none. A reshape must follow
+   * a change. */
+  const cr_layer *rectifier;
   bool winograd; /* a convolution may use Winograd's method; set before the first reshape */
   /* For a Concat: the bottoms' values are stored side by side in the top's memory
    * (cr_tensor_alias_set). For a Slice: the tops' values are stored in the bottom's memory. The net

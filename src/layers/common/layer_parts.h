@@ -102,9 +102,12 @@ typedef struct cr_layer_memory_part {
 
 /* Read by src/net and by the passes of src/infer that fuse, fold and split layers. */
 typedef struct cr_layer_fusion_part {
-  bool fuses_posts;         /* its op can apply post operations (cr_layer.posts) */
-  bool fuses_functions;     /* the same for functions only, in a compiled net */
-  bool fuses_scale;         /* it can do the work of a Scale in place after it (scaled_by) */
+  bool fuses_posts;     /* its op can apply post operations (cr_layer.posts) */
+  bool fuses_functions; /* the same for functions only, in a compiled net */
+  bool fuses_scale;     /* it can do the work of a Scale in place after it (scaled_by) */
+  /* Whether its forward op can do the work of a ReLU in place after it, and after its Scale; with
+   * fuses_scale, backward, too (rectifier). NULL: it cannot. */
+  bool (*rectifies)(const cr_layer *layer);
   cr_layer_product product; /* how its weights multiply its bottoms */
   /* For a layer of one element-wise function: that function, in arithmetic of F64 or F32, for a
    * layer with fuses_posts to apply. False: setup rejects the parameters. */

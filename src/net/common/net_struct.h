@@ -35,7 +35,8 @@ typedef struct cr_net_layer {
   bool need_backward;
   bool inline_params;          /* the net's own text gives the parameters' values */
   bool fused;                  /* another layer computes its forward pass */
-  struct cr_net_layer *scaled; /* the layer that does its work forward and backward; NULL: itself */
+  struct cr_net_layer *backs;  /* the layer whose backward pass runs at its position; NULL: itself */
+  bool backed;                 /* its backward pass runs at the position of a later layer */
   bool parts_in_place;         /* see cr_net_frozen_layer */
   bool once;                   /* the same */
   uint64_t ran;                /* 1 + net->shapes at its last run; 0: it has not run */

@@ -30,9 +30,10 @@ CR_REF_CLONES static double variance_of(const cr_split *s, int64_t c, const cr_r
   return count ? sum / (double)count : 0;
 }
 
-/* The function of a channel's values: (x - mean) * scale + shift. */
+/* The function of a channel's values: (x - mean) * scale + shift, rectified or not. */
 typedef struct channel_line {
   cr_real mean, scale, shift;
+  bool rectify;
 } channel_line;
 
 static cr_real number_of(const cr_real *numbers, int64_t c, cr_real absent) {
@@ -41,7 +42,7 @@ static cr_real number_of(const cr_real *numbers, int64_t c, cr_real absent) {
 
 static channel_line line_of(double mean, double variance, float eps, cr_real scale, cr_real shift) {
   const double by = (double)scale / sqrt(variance + (double)eps);
-  return (channel_line){(cr_real)mean, (cr_real)by, shift};
+  return (channel_line){(cr_real)mean, (cr_real)by, shift, false};
 }
 
 CR_REF_CLONES static void normalise(const cr_split *s, int64_t c, const cr_real *x,
@@ -53,6 +54,7 @@ CR_REF_CLONES static void normalise(const cr_split *s, int64_t c, const cr_real 
     for (int64_t i = at; i < at + s->inner; ++i) {
       y[i] = (x[i] - mean) * scale + shift;
     }
+    for (int64_t i = at; line->rectify && i < at + s->inner; ++i) y[i] = y[i] < 0 ? 0 : y[i];
   }
 }
 
@@ -88,7 +90,8 @@ static crema_status bn_fwd_train(const cr_call *call) {
 #pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN)
   for (int64_t c = 0; c < s.channels; ++c) {
     const double m = mean_of(&s, c, src), v = variance_of(&s, c, src, m);
-    const channel_line line = line_of(m, v, eps, number_of(scale, c, 1), number_of(shift, c, 0));
+    channel_line line = line_of(m, v, eps, number_of(scale, c, 1), number_of(shift, c, 0));
+    line.rectify = call->desc->u.bn.rectify;
     mean[c] = (cr_real)m;
     variance[c] = (cr_real)v;
     normalise(&s, c, src, &line, dst);

@@ -26,6 +26,8 @@ CR_REF_CLONES static void sum_part(const cr_call *call, int64_t at, int64_t end)
     case 4: sum_of(4, call, at, end); break;
     default: sum_of(sources, call, at, end);
   }
+  cr_real *dst = cr_as_reals(call->buffer, sources);
+  for (int64_t i = at; call->desc->u.sum.rectify && i < end; ++i) dst[i] = dst[i] < 0 ? 0 : dst[i];
 }
 
 /* src..., dst. */

@@ -86,6 +86,7 @@ static crema_status run_sum(const cr_call *call) {
     for (int s = 0; s < sources; ++s) {
       add_piece(type, memory_of(call, s), from, n, call->desc->arg[s].scale, s == 0, sum);
     }
+    for (int64_t i = 0; call->desc->u.sum.rectify && i < n; ++i) sum[i] = sum[i] < 0 ? 0 : sum[i];
     cr_store_floats(type, memory_of(call, sources), from, n, sum);
   }
   return CREMA_OK;

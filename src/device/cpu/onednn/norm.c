@@ -90,6 +90,8 @@ static crema_status bn_flags(const cr_plan *plan, int scale, int shift, unsigned
   crema_dtype type = CREMA_F32;
   CR_TRY(cr_dnnl_one_type(plan, &type));
   CR_TRY(check_held(plan));
+  /* oneDNN rectifies only with a mask from the forward pass. */
+  if (plan->desc->u.bn.rectify) return cr_fail(CREMA_E_UNSUPPORTED, "rectified results");
   const bool given = plan->desc->kind == CR_OP_BN_FWD_GLOBAL || plan->desc->u.bn.global;
   *out = given ? dnnl_use_global_stats : dnnl_normalization_flags_none;
   if (is_given(plan, scale)) *out |= dnnl_use_scale;

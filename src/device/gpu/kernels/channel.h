@@ -251,6 +251,7 @@ CR_HD void cr_channel_total_device(const void *args, int64_t c) {
  * f32. */
 typedef struct cr_bn_args {
   cr_hd_values x, dy, out;
+  cr_hd_values rectified;                      /* backward: the result of a ReLU; may be absent */
   const CR_GLOBAL float *mean, *variance;      /* that are given */
   CR_GLOBAL float *new_mean, *new_variance;    /* that are computed */
   CR_GLOBAL float *means, *variances, *weight; /* moving sums; absent: not kept */
@@ -266,6 +267,7 @@ typedef struct cr_bn_args {
   float fraction; /* of the moving sums that stays */
   float unbiased; /* m / (m - 1) for m values of a channel */
   bool global;    /* the statistics are constants */
+  bool rectify;   /* forward: negative results become 0 */
 } cr_bn_args;
 
 /* The origin of a channel's values, so that a large mean takes no digits from the variance. */
@@ -366,8 +368,9 @@ CR_HD cr_bn_line cr_bn_line_of(const cr_bn_args *a, int64_t c) {
 }
 
 CR_HD float cr_bn_value(const cr_bn_args *a, cr_bn_line line, float x) {
-  const float y = (x - line.mean) * line.scale;
-  return a->shift.at != NULL ? y + line.shift : y;
+  float y = (x - line.mean) * line.scale;
+  if (a->shift.at != NULL) y = y + line.shift;
+  return a->rectify && y < 0 ? 0 : y;
 }
 
 CR_HD float cr_bn_normalise_device(const void *args, int64_t i) {
@@ -386,6 +389,18 @@ CR_HD void cr_bn_normalise_pack(const void *args, int64_t i) {
     if (cr_channel_step(&walk)) line = cr_bn_line_of(a, walk.channel);
   }
   cr_put_pack(a->out, i, y);
+}
+
+/* The gradient of a ReLU without a slope, as cr_relu_bwd_device computes it: infinity times 0 is
+ * NaN. */
+CR_HD float cr_bn_rectified(float y, float dy) {
+  return y > 0 ? dy : 0 * dy;
+}
+
+/* The gradient of element i of the normalised values. */
+CR_HD float cr_bn_dy(const cr_bn_args *a, int64_t i) {
+  const float dy = cr_get(a->dy, i);
+  return a->rectified.at != NULL ? cr_bn_rectified(cr_get(a->rectified, i), dy) : dy;
 }
 
 CR_HD void cr_bn_gradient_sums_device(const void *args, int64_t c) {
@@ -414,7 +429,7 @@ CR_HD void cr_bn_gradient_parts_device(const void *args, int64_t segment,
   CR_UNROLL
   for (int64_t k = part.begin + thread_block.lane; k < part.end; k += thread_block.lanes) {
     const int64_t at = cr_channel_place(&a->planes, part.channel, k);
-    const cr_wide dy = (cr_wide)cr_get(a->dy, at);
+    const cr_wide dy = (cr_wide)cr_bn_dy(a, at);
     sum += dy;
     product += dy * ((cr_wide)cr_get(a->x, at) - mean);
   }
@@ -447,7 +462,7 @@ CR_HD float cr_bn_bwd_device(const void *args, int64_t i) {
   const cr_bn_args *a = (const cr_bn_args *)args;
   const cr_bn_slope s = cr_bn_slope_of(a, cr_channel_of(&a->planes, i));
   const float x = a->global ? 0 : cr_get(a->x, i);
-  return cr_bn_bwd_value(a, s, x, cr_get(a->dy, i));
+  return cr_bn_bwd_value(a, s, x, cr_bn_dy(a, i));
 }
 
 CR_HD void cr_bn_bwd_pack(const void *args, int64_t i) {
@@ -456,6 +471,10 @@ CR_HD void cr_bn_bwd_pack(const void *args, int64_t i) {
   cr_bn_slope s = cr_bn_slope_of(a, walk.channel);
   cr_pack dx = cr_get_pack(a->dy, i), x = dx;
   if (!a->global) x = cr_get_pack(a->x, i);
+  if (a->rectified.at != NULL) {
+    const cr_pack y = cr_get_pack(a->rectified, i);
+    CR_FOR_PACK(k) dx.of[k] = cr_bn_rectified(y.of[k], dx.of[k]);
+  }
   CR_FOR_PACK(k) {
     dx.of[k] = cr_bn_bwd_value(a, s, x.of[k], dx.of[k]);
     if (cr_channel_step(&walk)) s = cr_bn_slope_of(a, walk.channel);

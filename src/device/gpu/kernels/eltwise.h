@@ -11,17 +11,22 @@ typedef struct cr_many_args {
   cr_hd_values x[CR_GPU_SOURCES];
   float coeff[CR_GPU_SOURCES];
   int sources;
+  bool rectify;       /* negative sums become 0 */
   int skip;           /* the source that is not a factor; -1: all are */
   cr_hd_values first; /* one more factor; absent: none */
   cr_hd_values out;
   CR_GLOBAL int32_t *which; /* for maxima: the source that wins */
 } cr_many_args;
 
+CR_HD float cr_sum_value(const cr_many_args *a, float sum) {
+  return a->rectify && sum < 0 ? 0 : sum;
+}
+
 CR_HD float cr_sum_device(const void *args, int64_t i) {
   const cr_many_args *a = (const cr_many_args *)args;
   float sum = 0;
   for (int k = 0; k < a->sources; ++k) sum += a->coeff[k] * cr_get(a->x[k], i);
-  return sum;
+  return cr_sum_value(a, sum);
 }
 
 CR_HD void cr_sum_pack(const void *args, int64_t i) {
@@ -32,20 +37,23 @@ CR_HD void cr_sum_pack(const void *args, int64_t i) {
     const cr_pack x = cr_get_pack(a->x[source], i);
     CR_FOR_PACK(k) sum.of[k] += coeff * x.of[k];
   }
+  CR_FOR_PACK(k) sum.of[k] = cr_sum_value(a, sum.of[k]);
   cr_put_pack(a->out, i, sum);
 }
 
 CR_HD float cr_sum_of_two_device(const void *args, int64_t i) {
   const cr_many_args *a = (const cr_many_args *)args;
   const float first = cr_get(a->x[0], i), second = cr_get(a->x[1], i);
-  return a->coeff[0] * first + a->coeff[1] * second;
+  return cr_sum_value(a, a->coeff[0] * first + a->coeff[1] * second);
 }
 
 CR_HD void cr_sum_of_two_pack(const void *args, int64_t i) {
   const cr_many_args *a = (const cr_many_args *)args;
   const cr_pack second = cr_get_pack(a->x[1], i);
   cr_pack sum = cr_get_pack(a->x[0], i);
-  CR_FOR_PACK(k) sum.of[k] = a->coeff[0] * sum.of[k] + a->coeff[1] * second.of[k];
+  CR_FOR_PACK(k) {
+    sum.of[k] = cr_sum_value(a, a->coeff[0] * sum.of[k] + a->coeff[1] * second.of[k]);
+  }
   cr_put_pack(a->out, i, sum);
 }
 
