@@ -8,12 +8,11 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/file.h"
 #include "crema/solver.h"
 #include "device/device.h"
 #include "device/watch.h"
-#include "folder.h"
 #include "memory/blob.h"
+#include "model_net.h"
 #include "net/common/net_struct.h"
 #include "solver/solver.h"
 
@@ -250,32 +249,6 @@ TEST(weights_follow_the_program) {
 
 static const char *models;
 
-static const char input_text[] =
-    "default_forward_type: %s default_backward_type: %s\n"
-    "layer { name: 'data' type: 'DummyData' top: 'data' top: 'label' dummy_data_param {"
-    " shape { dim: 2 dim: 3 dim: %d dim: %d } shape { dim: 2 } } }\n";
-
-static const char solver_text[] =
-    "net: 'net.prototxt' base_lr: 0.01 lr_policy: 'fixed' momentum: 0.9 weight_decay: 0.0005 "
-    "max_iter: 1000 random_seed: 7 snapshot_after_train: false\n";
-
-/* The net's text from its first convolution on, after `input_text`. */
-static void write_net(const char *name, const char *type, int side) {
-  char path[PATH_SIZE], begin[sizeof input_text + 64];
-  cr_buffer text = {0};
-  snprintf(path, sizeof path, "%s/%s/train_val.prototxt", models, name);
-  ok(cr_file_read(path, &text));
-  const char *first = strstr(text.data, "name: \"conv1");
-  assert_non_null(first);
-  while (first > text.data && strncmp(first, "layer {", 7) != 0) --first;
-  snprintf(begin, sizeof begin, input_text, type, type, side, side);
-  FILE *file = fopen(path_of("net.prototxt"), "w");
-  assert_non_null(file);
-  fprintf(file, "%s%s", begin, first);
-  assert_int_equal(fclose(file), 0);
-  cr_buffer_free(&text);
-}
-
 /* Of the third step and of the fourth. */
 static void check_step(const char *name, int side, int reorders) {
   static const char *const types[] = {"FLOAT", "BFLOAT16"};
@@ -284,7 +257,7 @@ static void check_step(const char *name, int side, int reorders) {
     crema_solver *solver = NULL;
     seen what = {0};
     const cr_watcher watcher = {.ran = note, .user = &what};
-    write_net(name, types[t], side);
+    write_model_net(models, name, types[t], side);
     crema_solver_options_init(&options);
     options.device = device;
     options.math = CREMA_MATH_FAST;
@@ -321,7 +294,7 @@ static void resnet50(void **state) {
 
 static int begin_tests(void **state) {
   ok(crema_device_get(CREMA_DEVICE_CUDA, 0, &device));
-  return make_solver_folder(state, "", solver_text);
+  return make_solver_folder(state, "", model_solver_text);
 }
 
 int main(int argc, char **argv) {
