@@ -204,9 +204,10 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                              const bool *propagate_down, crema_blob *const *bottom) {
   bn_state *s = layer->state;
   if (!propagate_down[0]) return CREMA_OK;
+  cr_tensor *dy = layer->diff_source != NULL ? layer->diff_source : top[0]->diff;
   /* With constant statistics the input's values do not matter, and may not be there. */
-  cr_tensor *input = s->global ? top[0]->diff : cr_layer_keep_input(&s->keep, bottom[0], top[0]);
-  return CR_LAYER_RUN(&s->backward, context, input, top[0]->diff, s->mean, s->variance, bottom[0]->diff,
+  cr_tensor *input = s->global ? dy : cr_layer_keep_input(&s->keep, bottom[0], top[0]);
+  return CR_LAYER_RUN(&s->backward, context, input, dy, s->mean, s->variance, bottom[0]->diff,
                       scale_of(layer, 0, false), scale_of(layer, 0, true), scale_of(layer, 1, true),
                       top[0]->data);
 }
@@ -255,6 +256,7 @@ const cr_layer_class cr_layer_batch_norm = {
     .uses_bottom = uses_bottom,
     .fusion.reach = reach,
     .graph.reads_params = reads_params,
+    .memory.reads_diff_source = true,
     .memory.make_again = make_again,
     .memory.can_make_again = can_make_again,
 };

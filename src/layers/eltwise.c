@@ -169,8 +169,9 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   int n = layer->bottoms;
   for (int pass = 0; pass < 2; ++pass) {
     for (int i = 0; i < n; ++i) {
-      bool same = bottom[i]->diff == top[0]->diff;
-      if (!propagate_down[i] || same != (pass == 1)) continue;
+      const bool same = bottom[i]->diff == top[0]->diff;
+      const bool omitted = i < CR_OMITTED_DIFFS && (layer->omitted_diffs >> i & 1u) != 0;
+      if (!propagate_down[i] || omitted || same != (pass == 1)) continue;
       CR_TRY(backward_one(layer, context, top, bottom, i));
     }
   }

@@ -147,6 +147,8 @@ crema_status cr_net_undo_fusion(crema_net *net) {
     layer->fused = layer->backed = false;
     layer->backs = NULL;
     self->bias_of = self->rectifier = self->scaled_by = NULL;
+    self->diff_source = NULL;
+    self->omitted_diffs = 0;
     if (whole) continue;
     memset(&self->posts, 0, sizeof self->posts);
     CR_TRY(self->kind->reshape(self, layer->bottom, layer->top));

@@ -472,6 +472,7 @@ crema_status cr_net_build_graph(crema_net *net, const cr_net_build_options *opti
   CR_TRY_GOTO(cr_net_warn_of_lost_losses(net), out);
   CR_TRY_GOTO(cr_net_prune_backward(&build, force_backward), out);
   CR_TRY_GOTO(cr_net_find_makers(net), out);
+  cr_net_read_sums(net);
   CR_TRY_GOTO(cr_net_share_sums(net), out);
   CR_TRY_GOTO(cr_net_tie_params(net), out);
   CR_TRY_GOTO(cr_net_warn_of_overwriting(net), out);

@@ -81,6 +81,11 @@ crema_status cr_net_tie_params(crema_net *net) CREMA_MUST_USE;
  * applies force_backward. */
 crema_status cr_net_prune_backward(cr_net_build *build, bool force_backward) CREMA_MUST_USE;
 
+/* Lets a BatchNorm in place before a sum read the gradient of the sum's top (cr_layer.diff_source),
+ * which the backward pass then does not copy. To be called when it is known which layers run
+ * backward, and which work other layers do. */
+void cr_net_read_sums(crema_net *net);
+
 /* Lets bottoms of sums without coefficients share the gradient of the top, so that the backward
  * pass copies none. It applies if the net plans its memory or sets eltwise_mem_sharing, and no
  * in-place layer writes to that gradient before all layers have read it. To be called when it is

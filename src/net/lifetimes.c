@@ -129,6 +129,16 @@ static void extend_sliced(const liveness *all, const crema_net *net) {
   }
 }
 
+/* A layer may read the gradient of another blob. */
+static void extend_diff_sources(const liveness *all, const crema_net *net) {
+  for (int i = net->layers - 1; i >= 0; --i) {
+    cr_tensor *source = net->layer[i].layer->diff_source;
+    if (source == NULL) continue;
+    live_range *r = find(all, source);
+    if (r->needed == NEVER || i < r->needed) r->needed = i;
+  }
+}
+
 static crema_status find_ranges(const crema_net *net, liveness *out) {
   CR_TRY(CR_NEW(out->range, 2 * net->blobs + 1, "the lifetimes of blobs"));
   for (int i = 0; i < net->blobs; ++i) {
@@ -139,6 +149,7 @@ static crema_status find_ranges(const crema_net *net, liveness *out) {
   merge(out);
   for (int i = 0; i < net->layers; ++i) note_uses(out, i, &net->layer[i]);
   extend_sliced(out, net);
+  extend_diff_sources(out, net);
   return CREMA_OK;
 }
 

@@ -47,7 +47,7 @@ TEST(googlenet) {
 }
 
 TEST(resnet50) {
-  check_step("resnet50", 224, 563, 565);
+  check_step("resnet50", 224, 461, 463);
 }
 
 static int begin(void **state) {

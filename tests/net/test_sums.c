@@ -156,6 +156,94 @@ TEST(s4_57_gradients_are_shared_where_nobody_overwrites_them) {
   crema_net_destroy(net);
 }
 
+/* ---- a BatchNorm that reads the gradient of a sum's top ---- */
+
+#define NORM(name, blob) LAYER("BatchNorm", name, blob, blob)
+#define SCALED(name, blob)                                                \
+  "layer { name: '" name "' type: 'Scale' bottom: '" blob "' top: '" blob \
+  "' scale_param {"                                                       \
+  "  bias_term: true filler { type: 'uniform' min: 0.5 max: 2 } } }\n"
+
+/* A residual block whose shortcut is a convolution. */
+#define PROJECTED                                                                                 \
+  BEGIN CONV("a", "x", "a") NORM("na", "a") SCALED("sa", "a") CONV("b", "x", "b") NORM("nb", "b") \
+      SUM("sum", "a", "b", "y") LAYER("ReLU", "out", "y", "y") LOSS("y")
+
+/* The same with the bottom of the block as a shortcut, which shares the gradient of the top. */
+#define IDENTICAL                                                                       \
+  BEGIN CONV("b", "x", "b") NORM("nb", "b") SCALED("sb", "b") SUM("sum", "x", "b", "y") \
+      LAYER("ReLU", "out", "y", "y") LOSS("y")
+
+/* Two blocks without a layer between them. */
+#define STACKED                                                                             \
+  BEGIN CONV("b", "x", "b") NORM("nb", "b") SUM("inner", "x", "b", "y") CONV("c", "y", "c") \
+      NORM("nc", "c") SUM("outer", "y", "c", "z") LOSS("z")
+
+/* A BatchNorm that is not the last layer in place, and one that is out of place. */
+#define OTHERS                                                                               \
+  BEGIN CONV("b", "x", "b") NORM("nb", "b") LAYER("TanH", "t", "b", "b") CONV("c", "x", "c") \
+      LAYER("BatchNorm", "nc", "c", "d") SUM("sum", "b", "d", "y") LOSS("y")
+
+static int readers(const crema_net *net) {
+  int count = 0;
+  for (int i = 0; i < net->layers; ++i) count += net->layer[i].layer->diff_source != NULL;
+  return count;
+}
+
+/* Sums copy their gradients. */
+static void copy_gradients(crema_net *net) {
+  for (int i = 0; i < net->layers; ++i) {
+    net->layer[i].layer->diff_source = NULL;
+    net->layer[i].layer->omitted_diffs = 0;
+  }
+}
+
+/* Every value and every gradient is the same, to the bit, for each kind of sharing. */
+TEST(a_norm_reads_the_gradient_of_a_sum) {
+  static const struct {
+    const char *text;
+    int readers;
+  } nets[] = {{PROJECTED, 2}, {IDENTICAL, 1}, {STACKED, 2}, {OTHERS, 0}};
+  for (int n = 0; n < 3 * 4; ++n) {
+    const char *text = nets[n / 3].text;
+    const bool shared = n % 3 > 0, plans = n % 3 > 1;
+    crema_net *reads = build_sums(text, shared, plans), *copies = build_sums(text, false, false);
+    assert_int_equal(readers(reads), nets[n / 3].readers);
+    copy_gradients(copies);
+    for (int pass = 0; pass < 3; ++pass) {
+      const crema_shape shape = cr_shape_4(pass == 1 ? 4 : 2, 3, 8, 8);
+      ok(crema_blob_reshape(crema_net_input(reads, 0), &shape));
+      ok(crema_blob_reshape(crema_net_input(copies, 0), &shape));
+      run(reads, -0.4f - 0.1f * (float)pass);
+      run(copies, -0.4f - 0.1f * (float)pass);
+      for (int i = 0; i < reads->blobs && !plans; ++i)
+        assert_same_values(reads->blob[i], copies->blob[i], reads->blob_name[i]);
+      for (int p = 0; p < reads->learnables; ++p)
+        assert_same_values(reads->learnable[p], copies->learnable[p], "a parameter");
+    }
+    crema_net_destroy(copies);
+    crema_net_destroy(reads);
+  }
+}
+
+/* A program that gives the BatchNorm's top a gradient meets a net without fused layers. */
+TEST(a_part_of_a_backward_pass_reads_its_own_gradient) {
+  crema_net *net = build_sums(PROJECTED, true, false);
+  run(net, -0.4f);
+  const int norm = cr_net_find_layer(net, "nb");
+  float *diff = NULL;
+  ok(crema_blob_mutable_cpu_diff(blob_of(net, "b"), &diff));
+  memset(diff, 0, (size_t)crema_blob_count(blob_of(net, "b")) * sizeof *diff);
+  crema_net_clear_param_diffs(net);
+  ok(crema_net_backward_range(net, 0, norm));
+  assert_int_equal(readers(net), 0);
+  const float *of_weights = diff_of(param_of(net, "b", 0));
+  for (int64_t i = 0; i < crema_blob_count(param_of(net, "b", 0)); ++i) {
+    assert_true(of_weights[i] == 0);
+  }
+  crema_net_destroy(net);
+}
+
 static size_t highest_after(crema_net *net, bool backward) {
   fill(crema_net_input(net, 0), -1, 0.003f);
   ok(crema_net_forward(net, NULL));
@@ -196,10 +284,5 @@ TEST(s4_57_a_sum_takes_the_memory_of_a_bottom) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s4_57_sharing_changes_no_value),
-      cmocka_unit_test(s4_57_gradients_are_shared_where_nobody_overwrites_them),
-      cmocka_unit_test(s4_57_a_sum_takes_the_memory_of_a_bottom),
-  };
-  return run_each_of(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -32,7 +32,7 @@ typedef struct cr_solver_rank {
   bool tests; /* a TEST net also gets its share of the samples; else it gets all samples */
 } cr_solver_rank;
 
-enum { CR_ANY = -1 };
+enum { CR_ANY = -1, CR_OMITTED_DIFFS = 32 };
 
 /* The element types of a layer: of its tops' values and parameters, of their gradients, and of the
  * mathematics of both passes. */
@@ -124,6 +124,12 @@ struct cr_layer {
   bool awaits_params; /* the parameters get values later: setup draws none */
   bool *param_propagate_down;
   int reusable_bottom; /* for memory.adds_bottom: this bottom is free after forward; -1: none */
+  /* For memory.adds_bottom: bit j is set if backward omits the gradient of bottom j, because the
+   * layer that made that bottom reads the gradient of top 0 instead (diff_source). */
+  unsigned omitted_diffs;
+  /* For memory.reads_diff_source: backward reads the gradient of top 0 from it. NULL: from top 0.
+   */
+  cr_tensor *diff_source;
   /* For memory.makes_input_again: makes this layer's input. NULL: the layer keeps a copy. */
   const cr_layer_maker *maker;
   float *loss_weight; /* one per top */

@@ -83,6 +83,8 @@ typedef struct cr_layer_memory_part {
   bool varies;
   /* In place, it needs no copy of its input if the layer before it can make that again. */
   bool makes_input_again;
+  /* In place, it can read the gradient of top 0 from another tensor (cr_layer.diff_source). */
+  bool reads_diff_source;
   /* Whether the values of that top persist to the next pass: a parameter, values of the caller, or
    * values filled once. NULL: it does not. */
   bool (*persistent)(const cr_layer *layer, int top);
