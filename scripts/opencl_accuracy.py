@@ -2,8 +2,8 @@
 """opencl_accuracy.py [BUILD [OP...]]: errors of OpenCL's kernels on a device with and without double precision.
 
 Runs the tests of the kernels and the golden cases of all layers on OpenCL's first device, as it is and with
-CREMA_OPENCL_DOUBLE=0. OP: only the kernels of these ops. Without it all but those of convolutions and inner
-products, which take minutes, and whose sums are float32 on every device.
+CREMA_OPENCL_DOUBLE=0. OP: only the kernels of these ops. The default is every op except convolutions and inner
+products: their kernels take minutes, and their sums are float32 on every device.
 
 An error is the largest difference from the double-precision reference (golden cases: from Caffe's values) as a
 fraction of the largest value. The second table has the ops and layers whose error without double precision is

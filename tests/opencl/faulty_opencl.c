@@ -1,6 +1,6 @@
 /* An OpenCL loader that fails, waits and watches when a test asks for it, and else is the system's.
  * It has the calls below; all others are found in the system's loader, with which it is linked.
- * Commands ask by FAULTY_OPENCL_KERNELS (so many kernels run, then the device disappears),
+ * Commands ask by FAULTY_OPENCL_KERNELS (the number of kernels that run before the device is lost),
  * FAULTY_OPENCL_WRITES and FAULTY_OPENCL_ROOM (see faulty_opencl.h). */
 #define CL_TARGET_OPENCL_VERSION 120
 #include "faulty_opencl.h"

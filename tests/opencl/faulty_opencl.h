@@ -23,8 +23,8 @@ typedef struct faulty_state {
   atomic_bool lost;      /* the device has disappeared: its calls fail */
   atomic_bool no_memory; /* no buffer can be made */
   atomic_size_t room;    /* bytes of device memory; 0: no limit but the device's */
-  atomic_int writes;     /* so many writes succeed, then they fail; negative: all succeed */
-  atomic_int kernels;    /* so many kernels run, then the device is lost; negative: all run */
+  atomic_int writes;     /* the number that succeed before all fail; negative: all succeed */
+  atomic_int kernels;    /* the number that run before the device is lost; negative: all run */
   /* The next kernel, and all work queued on its queue after it, waits for `release`. */
   atomic_bool hold;
   void (*release)(void);

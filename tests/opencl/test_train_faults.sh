@@ -10,7 +10,7 @@ device=$(sed -n 's/^  Name: *//p' log | head -1)
 make_mnist
 make_net tiny 'max_iter: 40' 'random_seed: 5'
 
-# A training that does not end within two minutes is killed, which is no error of its own.
+# Kills a training that takes more than two minutes: it prints no error, so the check of its message fails.
 train() {
   timeout -s KILL 120 "$crema" train -solver tiny.prototxt "$@" >log 2>&1
   code=$?
