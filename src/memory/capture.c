@@ -6,6 +6,8 @@
 #include "core/fail.h"
 #include "device/backend/order.h"
 #include "device/memory/device_memory.h"
+#include "device/memory/heap.h"
+#include "device/memory/memory_lock.h"
 #include "device/memory/scratchpad.h"
 #include "memory/check.h"
 #include "memory/tensor_private.h"
@@ -14,20 +16,28 @@
 
 enum { SLOTS = 4, GRAPHS = 8 };
 
+typedef struct look_slot {
+  crema_dtype type;
+  const cr_layout *layout;
+  bool valid, on_device;
+  bool on_host; /* of transient values */
+  uintptr_t gpu;
+  size_t heap; /* the bytes of the context's heap there; 0: other memory */
+} look_slot;
+
 /* The state of a tensor's values, and the places of their formats. */
 typedef struct look {
-  values *values;
+  const values *values;
   int64_t count;
   cr_tensor_state state;
-  format_slot *head;
-  cr_format head_format;
+  cr_tensor_lifetime lifetime;
+  bool shown; /* in a view, with which values are not released */
+  int head;   /* a slot; -1: none */
+  crema_dtype head_type;
+  const cr_layout *head_layout;
   bool pending;
   int slots;
-  struct look_slot {
-    format_slot *slot;
-    bool valid, on_device;
-    uintptr_t gpu;
-  } slot[SLOTS];
+  look_slot slot[SLOTS];
 } look;
 
 typedef struct captured_tensor {
@@ -41,6 +51,8 @@ typedef struct captured_graph {
   cr_device_graph *graph; /* NULL: none */
   uint64_t number;        /* of the pass */
   crema_devptr scratchpad;
+  uint64_t position;   /* of the heap, before the pass */
+  cr_heap_calls calls; /* in the pass */
   look *before, *after; /* one per entry */
 } captured_graph;
 
@@ -71,6 +83,7 @@ crema_status cr_capture_create(crema_context *context, cr_capture **out) {
 /* The graph's work must be done. */
 static void drop_graph(const cr_capture *capture, captured_graph *g) {
   backend_of(capture)->graph_destroy(g->graph);
+  free(g->calls.call);
   free(g->before);
   free(g->after);
   *g = (captured_graph){0};
@@ -121,8 +134,8 @@ static void add(cr_capture *capture, cr_tensor *tensor, char access, cr_format f
   }
   capture->entry[capture->count++] =
       (captured_tensor){.tensor = tensor,
-                        .reads = access != 'W' && !is_zero(tensor->values),
-                        .writes = access != 'R',
+                        .reads = (access == 'R' || access == 'U') && !is_zero(tensor->values),
+                        .writes = access == 'W' || access == 'U',
                         .format = format};
 }
 
@@ -130,29 +143,41 @@ void cr_capture_note(cr_capture *capture, cr_tensor *tensor, char access, cr_for
   /* Most tensors were used lately. */
   for (int i = capture->count - 1; i >= 0; --i) {
     if (capture->entry[i].tensor != tensor) continue;
-    if (capture->listing) capture->entry[i].writes |= access != 'R';
+    if (capture->listing) capture->entry[i].writes |= access == 'W' || access == 'U';
     return;
   }
   if (capture->listing) add(capture, tensor, access, format);
   else capture->why = "it uses other tensors than the pass before";
 }
 
-static bool look_at(const cr_tensor *tensor, look *out) {
+static void look_at_slot(const format_slot *s, bool transient, const crema_context *context,
+                         look_slot *out) {
+  const cr_device_side *side = &s->memory.gpu;
+  out->type = s->format.type;
+  out->layout = s->format.layout;
+  out->valid = is_valid(s);
+  out->on_device = s->memory.head == CREMA_HEAD_AT_GPU || s->memory.head == CREMA_SYNCED;
+  out->on_host = transient && s->memory.host.data != NULL;
+  out->gpu = side->data.address;
+  if (out->gpu != 0 && side->block.heap == context->heap) out->heap = side->block.bytes;
+}
+
+static bool look_at(const cr_tensor *tensor, const crema_context *context, look *out) {
   const values *v = tensor->values;
   memset(out, 0, sizeof *out); /* padding too */
-  out->values = tensor->values;
+  out->values = v;
   out->count = v->count;
   out->state = v->state;
-  out->head = head_slot(v);
-  out->head_format = v->head_format;
+  out->lifetime = v->lifetime;
+  out->shown = v->view != NULL;
+  out->head = -1;
+  out->head_type = v->head_format.type;
+  out->head_layout = v->head_format.layout;
   out->pending = has_source(v);
   for (format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) {
     if (out->slots == SLOTS) return false;
-    struct look_slot *to = &out->slot[out->slots++];
-    to->slot = s;
-    to->valid = is_valid(s);
-    to->on_device = s->memory.head == CREMA_HEAD_AT_GPU || s->memory.head == CREMA_SYNCED;
-    to->gpu = s->memory.gpu.data.address;
+    if (s == head_slot(v)) out->head = out->slots;
+    look_at_slot(s, is_transient(v), context, &out->slot[out->slots++]);
   }
   return true;
 }
@@ -203,33 +228,54 @@ crema_status cr_capture_prepare(cr_capture *capture) {
 /* False: a tensor has too many formats. */
 static bool look_at_all(const cr_capture *capture, look *out) {
   for (int i = 0; i < capture->count; ++i) {
-    if (!look_at(capture->entry[i].tensor, &out[i])) return false;
+    if (!look_at(capture->entry[i].tensor, capture->context, &out[i])) return false;
   }
   return true;
 }
 
 static const captured_graph *find(const cr_capture *capture) {
   const size_t bytes = (size_t)capture->count * sizeof(look);
+  const uint64_t position = cr_heap_position(capture->context);
   if (!look_at_all(capture, capture->now)) return NULL;
   for (int i = 0; i < GRAPHS; ++i) {
     const captured_graph *g = &capture->graph[i];
     if (g->graph == NULL || g->scratchpad.address != capture->scratchpad.address) continue;
-    if (memcmp(g->before, capture->now, bytes) == 0) return g;
+    if (g->position == position && memcmp(g->before, capture->now, bytes) == 0) return g;
   }
   return NULL;
 }
 
+/* Gives a slot memory of the heap that it has after the pass, or none. */
+static void move_slot(const cr_capture *capture, format_slot *s, const look_slot *after) {
+  crema_context *context = capture->context;
+  s->memory.gpu = (cr_device_side){0};
+  s->memory.head = after->on_device ? CREMA_HEAD_AT_GPU : CREMA_UNINITIALIZED;
+  if (after->gpu == 0) return;
+  s->memory.gpu = (cr_device_side){.data.address = after->gpu,
+                                   .own = true,
+                                   .device = context->device,
+                                   .block = cr_heap_block(context, after->gpu, after->heap),
+                                   .user = context->id};
+}
+
+static format_slot *slot_of(const values *v, const look_slot *slot) {
+  return cr_tensor_find_slot(v, (cr_format){slot->type, slot->layout});
+}
+
 /* Brings a tensor from the state before the pass to the state after it. */
-static void leave_as(const captured_tensor *e, const look *before, const look *after) {
+static void leave_as(const cr_capture *capture, const captured_tensor *e, const look *before,
+                     const look *after) {
   values *v = e->tensor->values;
   v->state = after->state;
-  v->head_format = after->head_format;
-  set_head(v, after->head);
+  v->head_format = (cr_format){after->head_type, after->head_layout};
+  set_head(v, after->head < 0 ? NULL : slot_of(v, &after->slot[after->head]));
   for (int i = 0; i < after->slots; ++i) {
-    format_slot *s = after->slot[i].slot;
-    set_valid(s, after->slot[i].valid);
-    const bool made = after->slot[i].valid && (e->writes || !before->slot[i].valid);
-    if (made && after->slot[i].on_device) s->memory.head = CREMA_HEAD_AT_GPU;
+    const look_slot *from = &before->slot[i], *to = &after->slot[i];
+    format_slot *s = slot_of(v, to);
+    set_valid(s, to->valid);
+    const bool made = to->valid && (e->writes || !from->valid);
+    if (from->gpu != to->gpu) move_slot(capture, s, to);
+    else if (made && to->on_device) s->memory.head = CREMA_HEAD_AT_GPU;
   }
   CR_ASSERT(cr_tensor_check(v));
 }
@@ -239,8 +285,9 @@ crema_status cr_capture_run(cr_capture *capture, uint64_t number, bool *ran) {
   *ran = g != NULL;
   if (g == NULL) return CREMA_OK;
   CR_TRY(backend_of(capture)->graph_run(g->graph, capture->context, number - g->number));
+  CR_TRY(cr_heap_repeat(capture->context, &g->calls));
   for (int i = 0; i < capture->count; ++i) {
-    leave_as(&capture->entry[i], &g->before[i], &g->after[i]);
+    leave_as(capture, &capture->entry[i], &g->before[i], &g->after[i]);
   }
   return CREMA_OK;
 }
@@ -254,11 +301,20 @@ crema_status cr_capture_begin(cr_capture *capture, uint64_t number) {
   g->scratchpad = capture->scratchpad;
   CR_TRY(CR_NEW(g->before, count, "a graph"));
   CR_TRY(CR_NEW(g->after, count, "a graph"));
+  g->position = cr_heap_position(capture->context);
   capture->why = look_at_all(capture, g->before) ? NULL : "a tensor has many formats";
   CR_TRY(backend_of(capture)->capture_begin(capture->context));
   capture->context->capture = capture;
   capture->changes = cr_device_memory_changes();
+  cr_heap_record(capture->context, &g->calls);
   return CREMA_OK;
+}
+
+/* Whether a slot has the same memory after the pass, or memory of the heap. */
+static bool is_slot_steady(const look_slot *a, const look_slot *b) {
+  if (a->type != b->type || a->layout != b->layout || a->on_host != b->on_host) return false;
+  if (a->gpu == b->gpu) return a->heap == b->heap;
+  return !a->on_host && (a->gpu == 0 || a->heap > 0) && (b->gpu == 0 || b->heap > 0);
 }
 
 /* Whether the same slots are there after the pass. */
@@ -267,29 +323,71 @@ static bool is_steady(const cr_capture *capture, const captured_graph *g) {
     const look *a = &g->before[i], *b = &g->after[i];
     if (a->values != b->values || a->slots != b->slots || a->pending || b->pending) return false;
     for (int k = 0; k < a->slots; ++k) {
-      if (a->slot[k].slot != b->slot[k].slot || a->slot[k].gpu != b->slot[k].gpu) return false;
+      if (!is_slot_steady(&a->slot[k], &b->slot[k])) return false;
     }
   }
   return true;
 }
 
+/* Whether a listed tensor has the memory of the heap. */
+static bool is_held(const cr_capture *capture, const look *looks, uintptr_t address) {
+  for (int i = 0; i < capture->count; ++i) {
+    for (int k = 0; k < looks[i].slots; ++k) {
+      if (looks[i].slot[k].gpu == address && looks[i].slot[k].heap > 0) return true;
+    }
+  }
+  return false;
+}
+
+/* Whether all blocks that the pass has freed or left were or are held by listed tensors. */
+static bool is_complete(const cr_capture *capture, const captured_graph *g) {
+  const cr_heap_calls *calls = &g->calls;
+  for (size_t i = 0; i < calls->count; ++i) {
+    const uintptr_t address = calls->call[i].address;
+    const bool takes = calls->call[i].bytes > 0;
+    /* The next call for the block after a take, or the last one before it is freed. */
+    size_t other = takes ? i + 1 : i;
+    if (takes) while (other < calls->count && calls->call[other].address != address) ++other;
+    else while (other > 0 && calls->call[other - 1].address != address) --other;
+    const bool inside = takes ? other < calls->count : other > 0;
+    if (!inside && !is_held(capture, takes ? g->after : g->before, address)) return false;
+  }
+  return !calls->incomplete;
+}
+
+/* Why the graph cannot run later; NULL: it can. */
+static const char *flaw(const cr_capture *capture, const captured_graph *g) {
+  if (capture->why != NULL) return capture->why;
+  if (!look_at_all(capture, g->after)) return "a tensor has many formats";
+  if (!is_steady(capture, g)) return "a tensor has moved";
+  return is_complete(capture, g) ? NULL : "it takes or frees memory of values that it does not use";
+}
+
+/* Ends the recording and starts its work. A driver may allocate memory for that. */
+static crema_status finish_graph(const cr_capture *capture, captured_graph *g, const char **why) {
+  const cr_backend *backend = backend_of(capture);
+  cr_memory_lock_shared();
+  crema_status status = backend->capture_end(capture->context, &g->graph, why);
+  if (status == CREMA_OK && g->graph != NULL) {
+    status = backend->graph_run(g->graph, capture->context, 0);
+  }
+  cr_memory_unlock_shared();
+  return status;
+}
+
 crema_status cr_capture_end(cr_capture *capture, bool done, const char **why) {
   captured_graph *g = &capture->graph[capture->next];
   crema_context *context = capture->context;
+  cr_heap_record(context, NULL);
   end_notes(capture);
   *why = NULL;
-  CR_TRY(backend_of(capture)->capture_end(context, &g->graph, why));
+  CR_TRY(finish_graph(capture, g, why));
   if (g->graph == NULL) return CREMA_OK;
-  CR_TRY(backend_of(capture)->graph_run(g->graph, context, 0));
-  if (capture->why == NULL && !look_at_all(capture, g->after)) {
-    capture->why = "a tensor has many formats";
-  }
-  if (capture->why == NULL && !is_steady(capture, g)) capture->why = "a tensor has moved";
-  if (capture->why == NULL && done) {
+  *why = flaw(capture, g);
+  if (*why == NULL && done) {
     capture->next = (capture->next + 1) % GRAPHS;
     return CREMA_OK;
   }
-  *why = capture->why;
   CR_TRY(crema_context_finish(context));
   drop_graph(capture, g);
   return CREMA_OK;

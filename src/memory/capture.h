@@ -5,6 +5,9 @@
  * place. Afterwards they are brought to the state that the pass would leave. There are several
  * graphs if tensors alternate between places, as the inputs of a net do.
  *
+ * Memory of the context's heap may be taken and freed in the pass. A graph then requires that the
+ * heap is at the same position (cr_heap_position), and the heap repeats the calls of the pass.
+ *
  * First a pass is only listed: its tensors are noted. Before each later pass cr_capture_prepare
  * moves the values that the pass reads to the device, so that a graph needs no copies. */
 #ifndef CR_MEMORY_CAPTURE_H
@@ -38,7 +41,7 @@ crema_status cr_capture_begin(cr_capture *capture, uint64_t number) CREMA_MUST_U
 crema_status cr_capture_end(cr_capture *capture, bool done, const char **why) CREMA_MUST_USE;
 
 /* Called by tensors: work is about to read ('R'), write ('W') or update ('U') the tensor in
- * `format`. */
+ * `format`, or its values are released ('F'). */
 void cr_capture_note(cr_capture *capture, cr_tensor *tensor, char access, cr_format format);
 
 #endif

@@ -330,6 +330,13 @@ void cr_tensor_release(cr_tensor *tensor) {
   CR_ASSERT(cr_tensor_check(v));
 }
 
+void cr_tensor_release_in(crema_context *context, cr_tensor *tensor) {
+  if (context->capture != NULL) {
+    cr_capture_note(context->capture, tensor, 'F', own_format(tensor->values));
+  }
+  cr_tensor_release(tensor);
+}
+
 static bool has_adopted(const values *v) {
   for (const format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) {
     const crema_syncedmem *memory = &s->memory;

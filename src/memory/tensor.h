@@ -114,6 +114,8 @@ void cr_tensor_set_constant(cr_tensor *tensor);
 /* Releases the values and the memory of all formats. Until new values are written, reading fails
  * with CREMA_E_STATE. Values that are all zero stay so. */
 void cr_tensor_release(cr_tensor *tensor);
+/* The same in a pass of the context, which may be noted (memory/capture.h). */
+void cr_tensor_release_in(crema_context *context, cr_tensor *tensor);
 
 /* Moves the values to `to`, of equal count and type; `from` is released, as above. False, and
  * nothing is done, if either is not transient or if the memory is the caller's. */

@@ -344,18 +344,18 @@ void cr_net_release_after_forward(const crema_net *net, int index) {
   const cr_net_layer *layer = &net->layer[index];
   if (!net->plans) return;
   for (int i = 0; i < layer->releases.forward_count; ++i) {
-    cr_tensor_release(layer->releases.forward[i]);
+    cr_tensor_release_in(net->context, layer->releases.forward[i]);
   }
   /* The backward pass needs the other values later: they are held in one format until then. */
   for (int j = 0; j < layer->layer->bottoms + layer->layer->tops; ++j) {
     cr_tensor *data = cr_net_layer_blob(layer, j)->data;
     if (!layer->last_use[j].forward) continue;
-    if (layer->last_use[j].dropped && !net->replay.runs) cr_tensor_release(data);
+    if (layer->last_use[j].dropped && !net->replay.runs) cr_tensor_release_in(net->context, data);
     else cr_tensor_keep_head(data);
   }
   drop_stale(layer, false);
   if (!cr_net_runs_backward(layer) || (cr_net_is_replayed(net, index) && !net->replay.runs)) {
-    cr_layer_release(layer->layer);
+    cr_layer_release(layer->layer, net->context);
   }
 }
 
@@ -363,10 +363,10 @@ void cr_net_release_after_backward(const crema_net *net, int index) {
   const cr_net_layer *layer = &net->layer[index];
   if (!net->plans) return;
   for (int i = 0; i < layer->releases.backward_count; ++i) {
-    cr_tensor_release(layer->releases.backward[i]);
+    cr_tensor_release_in(net->context, layer->releases.backward[i]);
   }
   drop_stale(layer, true);
-  cr_layer_release(layer->layer);
+  cr_layer_release(layer->layer, net->context);
 }
 
 #ifdef CR_CHECKS

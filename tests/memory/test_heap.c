@@ -1,4 +1,6 @@
 /* Host memory for values that live for a part of a pass. */
+#include <stdlib.h>
+
 #include "check.h"
 #include "core/rng.h"
 #include "device/memory/heap.h"
@@ -135,6 +137,50 @@ FIXTURE_TEST(other_passes_are_served_too) {
   run_pass(f, 2 * UNIT);
   cr_heap_rest(f->context);
   assert_in_range(usage(f).held, 44 * UNIT, 47 * UNIT);
+}
+
+/* The calls before a part of a pass, and that part, which frees a block and leaves one. */
+static cr_block begin_part(const fixture *f, bool planned) {
+  if (planned) cr_heap_rest(f->context);
+  return take(f, UNIT);
+}
+
+static void run_part(const fixture *f, cr_block *left) {
+  cr_block more = take(f, 2 * UNIT), next = take(f, UNIT);
+  ok(cr_block_free(left));
+  ok(cr_block_free(&more));
+  *left = next;
+}
+
+/* At the same position the same calls get the same blocks, with a plan and without. */
+FIXTURE_TEST(recorded_calls_can_be_repeated) {
+  const fixture *f = *state;
+  cr_heap_calls calls = {0};
+  open_heap(f);
+  for (int planned = 0; planned < 2; ++planned) {
+    cr_block left = begin_part(f, planned);
+    run_part(f, &left);
+    ok(cr_block_free(&left));
+    left = begin_part(f, planned);
+    const uint64_t position = cr_heap_position(f->context);
+    calls.count = 0;
+    cr_heap_record(f->context, &calls);
+    run_part(f, &left);
+    cr_heap_record(f->context, NULL);
+    assert_int_equal(calls.count, 4);
+    const uint64_t after = cr_heap_position(f->context);
+    const cr_block made = left;
+    assert_true(after != position);
+    ok(cr_block_free(&left));
+    left = begin_part(f, planned);
+    assert_true(cr_heap_position(f->context) == position);
+    ok(cr_heap_repeat(f->context, &calls));
+    assert_true(cr_heap_position(f->context) == after);
+    left = cr_heap_block(f->context, made.address, made.bytes);
+    ok(cr_block_free(&left));
+    assert_int_equal(usage(f).in_use, 0);
+  }
+  free(calls.call);
 }
 
 FIXTURE_TEST(blocks_outlive_the_context_of_the_heap) {

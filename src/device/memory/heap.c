@@ -67,7 +67,9 @@ struct cr_heap {
   bool noting;     /* there was memory for all notes so far */
   bool follows;    /* so far the pass has requested the planned blocks */
   uint64_t blocks; /* of cr_heap_stamp: the sum over all blocks in use */
+  uint64_t order;  /* a number for `plan` */
   bool entered;    /* see cr_heap_enter */
+  cr_heap_calls *calls; /* that are recorded; NULL: none */
 };
 
 /* Room for one more element of an array; false when there is no memory. */
@@ -233,8 +235,13 @@ static bool make_plan(cr_heap *heap) {
   for (size_t i = 0; i < count; ++i) order[i] = &heap->now.note[i];
   qsort(order, count, sizeof *order, by_size);
   heap->planned_bytes = 0;
+  heap->order = count;
   for (size_t i = 0; i < count; ++i) {
     place(order, i, (const note **)(order + count), &heap->planned_bytes);
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const note *n = &heap->now.note[i];
+    heap->order = mix((uintptr_t)heap->order + n->offset, n->bytes);
   }
   free(order);
   const notes old = heap->plan;
@@ -280,11 +287,16 @@ static void order_after(const cr_heap *heap, uint64_t id) {
   if (event != NULL) device->backend->event_destroy(event);
 }
 
-static void release_piece(cr_block *block) {
-  cr_heap *heap = block->heap;
-  pthread_mutex_lock(&heap->lock);
-  order_after(heap, block->user);
-  size_t i = find_piece(heap, block->address);
+static void note_call(cr_heap_calls *calls, uintptr_t address, size_t bytes) {
+  if (calls == NULL || calls->incomplete) return;
+  calls->incomplete = !make_room(&calls->call, calls->count, &calls->room, sizeof *calls->call);
+  if (!calls->incomplete) calls->call[calls->count++] = (cr_heap_call){address, bytes};
+}
+
+/* Ends the block at an address. False: there is none. */
+static bool end_piece(cr_heap *heap, uintptr_t address) {
+  size_t i = find_piece(heap, address);
+  if (i == heap->piece_count || heap->pieces[i].address != address) return false;
   heap_piece ended = heap->pieces[i];
   memmove(&heap->pieces[i], &heap->pieces[i + 1],
           (--heap->piece_count - i) * sizeof heap->pieces[0]);
@@ -292,6 +304,15 @@ static void release_piece(cr_block *block) {
   heap->blocks -= mix(ended.address, ended.bytes);
   if (ended.note != NO_NOTE) heap->now.note[ended.note].to = heap->events++;
   poison(heap, ended.address, ended.bytes);
+  note_call(heap->calls, address, 0);
+  return true;
+}
+
+static void release_piece(cr_block *block) {
+  cr_heap *heap = block->heap;
+  pthread_mutex_lock(&heap->lock);
+  order_after(heap, block->user);
+  (void)end_piece(heap, block->address);
   bool unused = heap->context == NULL && heap->piece_count == 0;
   pthread_mutex_unlock(&heap->lock);
   if (unused) destroy(heap);
@@ -306,6 +327,16 @@ static uintptr_t find_address(cr_heap *heap, size_t bytes) {
   if (region_bytes < bytes) region_bytes = bytes;
   if (!add_region(heap, region_bytes) && !add_region(heap, bytes)) return 0;
   return heap->regions[heap->region_count - 1].block.address;
+}
+
+/* The block of `bytes` bytes that was taken at an address. */
+static cr_block block_at(cr_heap *heap, uintptr_t address, size_t bytes) {
+  return (cr_block){.address = address,
+                    .bytes = bytes,
+                    .release = release_piece,
+                    .device = heap->device,
+                    .user = heap->device->backend->host_memory ? 0 : heap->context->id,
+                    .heap = heap};
 }
 
 static bool take(cr_heap *heap, size_t bytes, cr_block *out) {
@@ -327,12 +358,8 @@ static bool take(cr_heap *heap, size_t bytes, cr_block *out) {
   heap->blocks += mix(address, whole);
   if (heap->in_use > heap->highest) heap->highest = heap->in_use;
   unpoison(heap, address, bytes);
-  *out = (cr_block){.address = address,
-                    .bytes = bytes,
-                    .release = release_piece,
-                    .device = heap->device,
-                    .user = host ? 0 : heap->context->id,
-                    .heap = heap};
+  note_call(heap->calls, address, bytes);
+  *out = block_at(heap, address, bytes);
   return true;
 }
 
@@ -360,6 +387,43 @@ uint64_t cr_heap_stamp(const crema_context *context) {
   const uint64_t stamp = stamp_of(heap);
   pthread_mutex_unlock(&heap->lock);
   return stamp;
+}
+
+uint64_t cr_heap_position(const crema_context *context) {
+  cr_heap *heap = context->heap;
+  if (heap == NULL) return 0;
+  pthread_mutex_lock(&heap->lock);
+  uint64_t position = stamp_of(heap);
+  if (heap->follows) position += mix((uintptr_t)heap->order, heap->now.count);
+  pthread_mutex_unlock(&heap->lock);
+  return position;
+}
+
+void cr_heap_record(crema_context *context, cr_heap_calls *calls) {
+  cr_heap *heap = context->heap;
+  if (heap == NULL) return;
+  pthread_mutex_lock(&heap->lock);
+  heap->calls = calls;
+  pthread_mutex_unlock(&heap->lock);
+}
+
+crema_status cr_heap_repeat(crema_context *context, const cr_heap_calls *calls) {
+  cr_heap *heap = context->heap;
+  bool same = true;
+  if (calls->count == 0) return CREMA_OK;
+  pthread_mutex_lock(&heap->lock);
+  for (size_t i = 0; i < calls->count && same; ++i) {
+    const cr_heap_call *call = &calls->call[i];
+    cr_block block = {0};
+    if (call->bytes > 0) same = take(heap, call->bytes, &block) && block.address == call->address;
+    else same = end_piece(heap, call->address);
+  }
+  pthread_mutex_unlock(&heap->lock);
+  return same ? CREMA_OK : cr_fail(CREMA_E_INTERNAL, "the memory of a pass is not as it was");
+}
+
+cr_block cr_heap_block(const crema_context *context, uintptr_t address, size_t bytes) {
+  return block_at(context->heap, address, bytes);
 }
 
 bool cr_heap_has(const crema_context *context, crema_devptr address) {

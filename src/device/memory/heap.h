@@ -33,6 +33,33 @@ void cr_heap_rest(crema_context *context);
  * places. 0 without a heap. */
 uint64_t cr_heap_stamp(const crema_context *context);
 
+/* As the stamp, also of the plan and of the progress in it: with equal numbers, equal calls get
+ * blocks at equal addresses. */
+uint64_t cr_heap_position(const crema_context *context);
+
+/* A block that was taken, or freed (0 bytes). */
+typedef struct cr_heap_call {
+  uintptr_t address;
+  size_t bytes;
+} cr_heap_call;
+
+/* Calls of a heap, in their order. Zero-initialise; free `call`. */
+typedef struct cr_heap_calls {
+  cr_heap_call *call;
+  size_t count, room;
+  bool incomplete; /* there was no memory for a call */
+} cr_heap_calls;
+
+/* Adds the heap's calls to `calls` until the next cr_heap_record; NULL: to none. No-ops without a
+ * heap. */
+void cr_heap_record(crema_context *context, cr_heap_calls *calls);
+
+/* Makes the recorded calls, at the position of their record. The caller has the blocks that are
+ * left, as cr_heap_block gives them, and gives up the blocks that were freed, which work of other
+ * contexts must not use. Errors: CREMA_E_INTERNAL at another position. */
+crema_status cr_heap_repeat(crema_context *context, const cr_heap_calls *calls) CREMA_MUST_USE;
+cr_block cr_heap_block(const crema_context *context, uintptr_t address, size_t bytes);
+
 /* Whether the address is in the heap's memory. */
 bool cr_heap_has(const crema_context *context, crema_devptr address);
 

@@ -108,9 +108,9 @@ void cr_layer_set_transient(const cr_layer *layer) {
   }
 }
 
-void cr_layer_release(const cr_layer *layer) {
+void cr_layer_release(const cr_layer *layer, crema_context *context) {
   for (const cr_layer_owned *node = layer->owned; node != NULL; node = node->next) {
-    if (node->of_pass) cr_tensor_release(node->tensor);
+    if (node->of_pass) cr_tensor_release_in(context, node->tensor);
   }
 }
 

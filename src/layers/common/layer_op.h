@@ -62,9 +62,9 @@ crema_status cr_layer_tensor(cr_layer *layer, cr_tensor **tensor, crema_dtype ty
 crema_status cr_layer_pass_tensor(cr_layer *layer, cr_tensor **tensor, crema_dtype type,
                                   int64_t count) CREMA_MUST_USE;
 
-/* Marks all such tensors of the layer transient; releases them. */
+/* Marks all such tensors of the layer transient; releases them in a pass of the context. */
 void cr_layer_set_transient(const cr_layer *layer);
-void cr_layer_release(const cr_layer *layer);
+void cr_layer_release(const cr_layer *layer, crema_context *context);
 
 /* Brings them back to their own element types (cr_tensor_settle). */
 crema_status cr_layer_settle(const cr_layer *layer, crema_context *context) CREMA_MUST_USE;
