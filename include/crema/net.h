@@ -40,7 +40,7 @@ typedef struct crema_net_options {
   bool recompute;
   /* Let a CUDA device capture whole passes in graphs and run these later, with fewer calls of the
    * host. Results do not change. Passes that no graph can hold run as without; the log says why.
-   * It has no effect on a net that plans memory, and on other devices. */
+   * It has no effect on other devices. */
   bool graphs;
 } crema_net_options;
 

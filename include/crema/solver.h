@@ -122,8 +122,8 @@ typedef struct crema_solver_options {
   bool no_memory_plan;
   /* For the train net, see crema_net_options. no_memory_plan then has no effect on it. */
   bool recompute;
-  /* For all nets, see crema_net_options. They then do not plan their memory, unless `recompute` is
-   * set, which prevents graphs of the train net. */
+  /* For all nets, see crema_net_options. With several devices, parts of the backward pass are
+   * captured, and gradients are exchanged between them. */
   bool graphs;
   /* The loss is checked after each pass. The weights are checked whenever the loss is displayed and
    * at each snapshot. A snapshot never contains NaN or infinite weights. */

@@ -1,5 +1,6 @@
 #include "net/graphs.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,11 +8,11 @@
 #include "core/log.h"
 #include "layers/common/input_class.h"
 #include "memory/capture.h"
-#include "memory/view.h"
+#include "net/lifetimes.h"
 #include "net/run.h"
 
-/* A net gives up after this number of attempts in a row without a graph, or of graphs that did not
- * run. */
+/* A section is given up after this number of attempts in a row without a graph, or of graphs that
+ * did not run. */
 enum { MOST_FAILURES = 4, MOST_UNUSED = 24 };
 
 typedef enum graph_step { IDLE, LISTING, CAPTURING } graph_step;
@@ -20,22 +21,28 @@ typedef enum graph_step { IDLE, LISTING, CAPTURING } graph_step;
 typedef struct graph_stamp {
   uint64_t shapes; /* of the net */
   int fusions;
+  int replayed;      /* the segment that was computed again last */
   uint64_t counters; /* how far the layers' counters of passes are apart */
   double seeds;      /* of the losses' gradients, which the host reads */
 } graph_stamp;
 
-typedef struct pass_graphs {
+typedef struct section_graphs section_graphs;
+struct section_graphs {
+  cr_net_section section;
   cr_capture *capture; /* NULL: none was made yet */
   graph_step step;     /* of the present pass */
   bool listed;         /* the last pass was, with `stamp` */
   graph_stamp stamp;
+  int replayed; /* after the pass */
   int failures, unused;
-  bool looked, given_up; /* for obstacles; passes are not captured */
-} pass_graphs;
+  bool given_up; /* the section is not captured */
+  section_graphs *next;
+};
 
 struct cr_net_graphs {
   int first;
-  pass_graphs pass[CR_DIRECTIONS];
+  bool off;
+  section_graphs *sections;
 };
 
 static const char *const names[] = {"forward", "backward"};
@@ -50,21 +57,35 @@ crema_status cr_net_graphs_make(crema_net *net) {
 
 void cr_net_graphs_free(crema_net *net) {
   if (net->graphs == NULL) return;
-  for (int i = 0; i < CR_DIRECTIONS; ++i) cr_capture_destroy(net->graphs->pass[i].capture);
+  for (section_graphs *s = net->graphs->sections, *next = NULL; s != NULL; s = next) {
+    next = s->next;
+    cr_capture_destroy(s->capture);
+    free(s);
+  }
   free(net->graphs);
   net->graphs = NULL;
+}
+
+void cr_net_use_graphs(crema_net *net, bool on) {
+  if (net->graphs != NULL) net->graphs->off = !on;
 }
 
 int cr_net_graphs_first(const crema_net *net) {
   return net->graphs->first;
 }
 
-static void give_up(const crema_net *net, cr_net_direction direction, const char *layer,
-                    const char *why) {
-  net->graphs->pass[direction].given_up = true;
-  cr_log_info("graphs: the %s pass of net '%s' is not captured: %s%s%s%s", names[direction],
-              net->name, layer != NULL ? "layer '" : "", layer != NULL ? layer : "",
-              layer != NULL ? "': " : "", why);
+static void give_up(const crema_net *net, section_graphs *s, const char *layer, const char *why) {
+  const int first = s->section.direction == CR_FORWARD ? net->graphs->first : 0;
+  const bool whole = s->section.first == first && s->section.last == net->layers - 1;
+  char part[256] = "";
+  s->given_up = true;
+  if (!whole) {
+    snprintf(part, sizeof part, ", layers '%s' to '%s',", net->layer[s->section.last].layer->name,
+             net->layer[s->section.first].layer->name);
+  }
+  cr_log_info("graphs: the %s pass of net '%s'%s is not captured: %s%s%s%s",
+              names[s->section.direction], net->name, part, layer != NULL ? "layer '" : "",
+              layer != NULL ? layer : "", layer != NULL ? "': " : "", why);
 }
 
 /* Whether a later layer writes a loss, which is read after the pass, in place. */
@@ -81,13 +102,12 @@ static bool overwrites_loss(const crema_net *net, int index) {
   return false;
 }
 
-/* Why no pass of the net can be captured; NULL: perhaps one can. */
-static const char *obstacle(const crema_net *net, const char **layer) {
+/* Why the section cannot be captured; NULL: perhaps it can. */
+static const char *obstacle(const crema_net *net, cr_net_section section, const char **layer) {
   *layer = NULL;
   if (net->context->device->backend->capture_begin == NULL) return "the device captures no work";
-  if (net->plans) return "the net releases values in the pass";
-  if (net->graphs->first >= net->layers) return "all layers bring samples in";
-  for (int i = net->graphs->first; i < net->layers; ++i) {
+  if (section.first > section.last) return "all layers bring samples in";
+  for (int i = section.first; i <= section.last; ++i) {
     const cr_layer *self = net->layer[i].layer;
     *layer = self->name;
     if (self->kind->memory.reshapes_always) return "it may do anything in a pass";
@@ -104,17 +124,44 @@ static bool has_hooks(const crema_net *net, cr_net_direction direction) {
                                  : h->before_backward != NULL || h->after_backward != NULL;
 }
 
-bool cr_net_graphs_wanted(crema_net *net, cr_net_direction direction) {
+static section_graphs *find_section(const crema_net *net, cr_net_section section) {
+  section_graphs *s = net->graphs->sections;
+  while (s != NULL && (s->section.direction != section.direction ||
+                       s->section.first != section.first || s->section.last != section.last)) {
+    s = s->next;
+  }
+  return s;
+}
+
+/* NULL: the host has no memory for it. */
+static section_graphs *add_section(crema_net *net, cr_net_section section) {
   const char *layer = NULL;
-  if (net->graphs == NULL) return false;
-  pass_graphs *pass = &net->graphs->pass[direction];
-  const char *why = pass->looked ? NULL : obstacle(net, &layer);
-  pass->looked = true;
-  if (why != NULL) give_up(net, direction, layer, why);
-  if (pass->given_up) return false;
+  section_graphs *s = calloc(1, sizeof *s);
+  if (s == NULL) return NULL;
+  s->section = section;
+  s->next = net->graphs->sections;
+  net->graphs->sections = s;
+  const char *why = obstacle(net, section, &layer);
+  if (why != NULL) give_up(net, s, layer, why);
+  return s;
+}
+
+/* Whether the section has any work. */
+static bool does_work(const crema_net *net, cr_net_section section) {
+  int i = section.first;
+  if (section.direction == CR_FORWARD) return true;
+  while (i <= section.last && !cr_net_runs_backward(&net->layer[i])) ++i;
+  return i <= section.last;
+}
+
+bool cr_net_graphs_wanted(crema_net *net, cr_net_section section) {
+  if (net->graphs == NULL || net->graphs->off || !does_work(net, section)) return false;
+  section_graphs *s = find_section(net, section);
+  if (s == NULL) s = add_section(net, section);
+  if (s == NULL || s->given_up) return false;
   /* Between such passes others may be captured. */
-  return !net->debug_info && !has_hooks(net, direction) && net->context->watch.watcher == NULL &&
-         !cr_views_exist();
+  return !net->debug_info && !has_hooks(net, section.direction) &&
+         net->context->watch.watcher == NULL;
 }
 
 /* Seeds that the host has: layers may read them there. */
@@ -139,12 +186,13 @@ static uint64_t number_of(const crema_net *net) {
   return 0;
 }
 
-static crema_status read_stamp(const crema_net *net, graph_stamp *out) {
+static crema_status read_stamp(const crema_net *net, cr_net_section section, graph_stamp *out) {
   const uint64_t number = number_of(net);
   memset(out, 0, sizeof *out);
   out->shapes = net->shapes;
   out->fusions = net->fusions;
-  for (int i = net->graphs->first; i < net->layers; ++i) {
+  out->replayed = net->replay.last;
+  for (int i = section.first; i <= section.last; ++i) {
     const cr_layer *self = net->layer[i].layer;
     if (cr_net_counts_passes(self)) {
       out->counters = 3 * out->counters + self->pass - number;
@@ -155,8 +203,8 @@ static crema_status read_stamp(const crema_net *net, graph_stamp *out) {
 }
 
 /* Whether a layer would be reshaped, or its loss seeded, in the pass. */
-static bool is_settled(const crema_net *net) {
-  for (int i = net->graphs->first; i < net->layers; ++i) {
+static bool is_settled(const crema_net *net, cr_net_section section) {
+  for (int i = section.first; i <= section.last; ++i) {
     const cr_net_layer *layer = &net->layer[i];
     if (layer->has_loss && !layer->loss_seeded) return false;
     const int blobs = layer->layer->bottoms + layer->layer->tops;
@@ -167,75 +215,77 @@ static bool is_settled(const crema_net *net) {
   return !net->parts_moved && net->planned == net->shapes;
 }
 
-/* The host's work in a forward pass. */
-static void count_pass(const crema_net *net) {
-  for (int i = net->graphs->first; i < net->layers; ++i) {
+/* The host's work in a pass. */
+static void count_pass(crema_net *net, const section_graphs *s) {
+  net->replay.last = s->replayed;
+  if (s->section.direction == CR_BACKWARD) return;
+  for (int i = s->section.first; i <= s->section.last; ++i) {
     cr_net_layer *layer = &net->layer[i];
     if (cr_net_counts_passes(layer->layer)) layer->layer->pass += 1;
     layer->ran = net->shapes + 1;
   }
 }
 
-static crema_status begin_list(crema_net *net, pass_graphs *pass, const graph_stamp *stamp) {
-  pass->stamp = *stamp;
-  pass->step = LISTING;
-  if (pass->capture == NULL) CR_TRY(cr_capture_create(net->context, &pass->capture));
-  return cr_capture_begin_list(pass->capture);
+static crema_status begin_list(crema_net *net, section_graphs *s, const graph_stamp *stamp) {
+  s->stamp = *stamp;
+  s->step = LISTING;
+  if (s->capture == NULL) CR_TRY(cr_capture_create(net->context, &s->capture));
+  return cr_capture_begin_list(s->capture);
 }
 
-crema_status cr_net_graphs_run(crema_net *net, cr_net_direction direction, bool *ran) {
-  pass_graphs *pass = &net->graphs->pass[direction];
+crema_status cr_net_graphs_run(crema_net *net, cr_net_section section, bool *ran) {
+  section_graphs *s = find_section(net, section);
   graph_stamp stamp;
   *ran = false;
-  pass->step = IDLE;
-  if (!is_settled(net)) {
-    pass->listed = false;
+  s->step = IDLE;
+  if (!is_settled(net, section)) {
+    s->listed = false;
     return CREMA_OK;
   }
-  CR_TRY(read_stamp(net, &stamp));
-  if (!pass->listed || memcmp(&stamp, &pass->stamp, sizeof stamp) != 0) {
-    return begin_list(net, pass, &stamp);
+  CR_TRY(read_stamp(net, section, &stamp));
+  if (!s->listed || memcmp(&stamp, &s->stamp, sizeof stamp) != 0) {
+    return begin_list(net, s, &stamp);
   }
-  CR_TRY(cr_capture_prepare(pass->capture));
-  CR_TRY(cr_capture_run(pass->capture, number_of(net), ran));
+  CR_TRY(cr_capture_prepare(s->capture));
+  CR_TRY(cr_capture_run(s->capture, number_of(net), ran));
   if (*ran) {
-    pass->unused = 0;
-    if (direction == CR_FORWARD) count_pass(net);
+    s->unused = 0;
+    count_pass(net, s);
     return CREMA_OK;
   }
-  pass->step = CAPTURING;
-  return cr_capture_begin(pass->capture, number_of(net));
+  s->step = CAPTURING;
+  return cr_capture_begin(s->capture, number_of(net));
 }
 
-static void note_failure(const crema_net *net, cr_net_direction direction, const char *why) {
-  pass_graphs *pass = &net->graphs->pass[direction];
-  pass->listed = false;
-  pass->unused = 0;
-  if (++pass->failures >= MOST_FAILURES) give_up(net, direction, NULL, why);
+static void note_failure(const crema_net *net, section_graphs *s, const char *why) {
+  s->listed = false;
+  s->unused = 0;
+  if (++s->failures >= MOST_FAILURES) give_up(net, s, NULL, why);
 }
 
-crema_status cr_net_graphs_end(crema_net *net, cr_net_direction direction, bool done) {
-  pass_graphs *pass = &net->graphs->pass[direction];
+static crema_status end_capture(const crema_net *net, section_graphs *s, bool done) {
   const char *why = NULL;
-  switch (pass->step) {
-    case IDLE: break;
-    case LISTING:
-      why = cr_capture_end_list(pass->capture);
-      pass->listed = why == NULL && done;
-      if (why != NULL) note_failure(net, direction, why);
-      break;
-    case CAPTURING:
-      CR_TRY(cr_capture_end(pass->capture, done, &why));
-      if (why != NULL) {
-        note_failure(net, direction, why);
-        break;
-      }
-      pass->failures = 0;
-      if (++pass->unused > MOST_UNUSED) {
-        give_up(net, direction, NULL, "its tensors are in other places in each pass");
-      }
-      break;
+  CR_TRY(cr_capture_end(s->capture, done, &why));
+  if (why != NULL) {
+    note_failure(net, s, why);
+    return CREMA_OK;
   }
-  pass->step = IDLE;
+  s->failures = 0;
+  s->replayed = net->replay.last;
+  if (++s->unused > MOST_UNUSED) {
+    give_up(net, s, NULL, "its tensors are in other places in each pass");
+  }
   return CREMA_OK;
+}
+
+crema_status cr_net_graphs_end(crema_net *net, cr_net_section section, bool done) {
+  section_graphs *s = find_section(net, section);
+  const graph_step step = s->step;
+  s->step = IDLE;
+  if (step == LISTING) {
+    const char *why = cr_capture_end_list(s->capture);
+    s->listed = why == NULL && done;
+    if (why != NULL) note_failure(net, s, why);
+  }
+  return step == CAPTURING ? end_capture(net, s, done) : CREMA_OK;
 }

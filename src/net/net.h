@@ -93,6 +93,9 @@ crema_status cr_net_backward_range(crema_net *net, int first, int last) CREMA_MU
  * device computes it while the host submits the backward pass. */
 crema_status cr_net_forward_submit(crema_net *net) CREMA_MUST_USE;
 
+/* Whether passes of a net with the option `graphs` are captured; at first they are. */
+void cr_net_use_graphs(crema_net *net, bool on);
+
 /* The loss of the last cr_net_forward_submit. Waits for that pass, but not for later work. Errors:
  * errors of the pass that only show when the device has done its work. */
 crema_status cr_net_loss_read(crema_net *net, double *loss) CREMA_MUST_USE;
@@ -102,10 +105,14 @@ typedef struct cr_net_watcher {
   /* The backward passes of the layers from `layer` on are submitted: the gradients of parameters
    * that no earlier layer uses are complete. A failure ends the pass. */
   crema_status (*layer_done)(void *user, int layer);
+  /* Whether layer_done does anything at the layer. NULL: it may at each, which prevents graphs of
+   * the backward pass (net/graphs.h). */
+  bool (*acts_at)(const void *user, int layer);
   void *user;
 } cr_net_watcher;
 
-/* crema_net_backward, which calls a watcher after each layer, from the last to the first. */
+/* crema_net_backward, which calls a watcher after each layer at which it acts, or after each layer,
+ * from the last to the first. */
 crema_status cr_net_backward_watched(crema_net *net, const cr_net_watcher *watcher) CREMA_MUST_USE;
 
 /* Changes net->grad_scale; from the next forward pass on. */

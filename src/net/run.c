@@ -111,20 +111,28 @@ static crema_status forward_layers(crema_net *net, int first, int last, bool wit
 }
 
 /* Runs the whole net forward, if possible by a graph. The losses are read after it. */
-static crema_status forward_by_graph(crema_net *net, bool with_loss) {
-  const int first = cr_net_graphs_first(net);
+static crema_status forward_by_graph(crema_net *net, cr_net_section section, bool with_loss) {
   bool ran = false;
-  CR_TRY(forward_layers(net, 0, first - 1, false));
-  CR_TRY(cr_net_graphs_run(net, CR_FORWARD, &ran));
+  CR_TRY(forward_layers(net, 0, section.first - 1, false));
+  CR_TRY(cr_net_graphs_run(net, section, &ran));
   if (!ran) {
-    const crema_status status = forward_layers(net, first, net->layers - 1, false);
-    const crema_status ended = cr_net_graphs_end(net, CR_FORWARD, status == CREMA_OK);
+    const crema_status status = forward_layers(net, section.first, section.last, false);
+    const crema_status ended = cr_net_graphs_end(net, section, status == CREMA_OK);
     CR_TRY(status != CREMA_OK ? status : ended);
   }
   for (int i = 0; with_loss && i < net->layers; ++i) {
     if (net->layer[i].has_loss) CR_TRY(cr_net_loss_add(net, &net->layer[i]));
   }
   return CREMA_OK;
+}
+
+static crema_status run_forward(crema_net *net, int first, int last, bool with_loss) {
+  cr_net_section section = {.direction = CR_FORWARD, .last = last};
+  if (net->graphs != NULL && first == 0 && last == net->layers - 1) {
+    section.first = cr_net_graphs_first(net);
+    if (cr_net_graphs_wanted(net, section)) return forward_by_graph(net, section, with_loss);
+  }
+  return forward_layers(net, first, last, with_loss);
 }
 
 /* Leaves the loss to cr_net_loss_read. */
@@ -148,10 +156,7 @@ static crema_status submit_forward(crema_net *net, int first, int last, bool wit
   begin_pass(net);
   if (whole) cr_net_begin_commands(net);
   else cr_net_forget_commands(net);
-  const bool by_graph =
-      first == 0 && last == net->layers - 1 && cr_net_graphs_wanted(net, CR_FORWARD);
-  status =
-      by_graph ? forward_by_graph(net, with_loss) : forward_layers(net, first, last, with_loss);
+  status = run_forward(net, first, last, with_loss);
   if (whole) cr_net_end_commands(net, status == CREMA_OK);
   end_pass(net);
   if (status == CREMA_OK && with_loss) status = cr_net_loss_end(net);
@@ -206,13 +211,26 @@ static crema_status backward_layers(crema_net *net, int first, int last,
   return CREMA_OK;
 }
 
-static crema_status backward_by_graph(crema_net *net) {
+/* Runs a section backward, if possible by a graph. */
+static crema_status backward_section(crema_net *net, int first, int last) {
+  const cr_net_section section = {.direction = CR_BACKWARD, .first = first, .last = last};
   bool ran = false;
-  CR_TRY(cr_net_graphs_run(net, CR_BACKWARD, &ran));
+  if (!cr_net_graphs_wanted(net, section)) return backward_layers(net, first, last, NULL);
+  CR_TRY(cr_net_graphs_run(net, section, &ran));
   if (ran) return CREMA_OK;
-  const crema_status status = backward_layers(net, 0, net->layers - 1, NULL);
-  const crema_status ended = cr_net_graphs_end(net, CR_BACKWARD, status == CREMA_OK);
+  const crema_status status = backward_layers(net, first, last, NULL);
+  const crema_status ended = cr_net_graphs_end(net, section, status == CREMA_OK);
   return status != CREMA_OK ? status : ended;
+}
+
+/* Runs the whole net backward. The watcher gets each layer at which it acts. */
+static crema_status backward_by_sections(crema_net *net, const cr_net_watcher *watcher) {
+  for (int last = net->layers - 1, first = last; last >= 0; last = first = first - 1) {
+    while (first > 0 && (watcher == NULL || !watcher->acts_at(watcher->user, first))) --first;
+    CR_TRY(backward_section(net, first, last));
+    if (watcher != NULL) CR_TRY(watcher->layer_done(watcher->user, first));
+  }
+  return CREMA_OK;
 }
 
 static crema_status backward_range(crema_net *net, int first, int last,
@@ -228,9 +246,10 @@ static crema_status backward_range(crema_net *net, int first, int last,
   CR_ASSERT(cr_net_check(net));
   CR_TRY(cr_net_take_views(net));
   begin_pass(net);
-  const bool by_graph = first == 0 && last == net->layers - 1 && watcher == NULL &&
-                        cr_net_graphs_wanted(net, CR_BACKWARD);
-  status = by_graph ? backward_by_graph(net) : backward_layers(net, first, last, watcher);
+  const bool by_sections = net->graphs != NULL && first == 0 && last == net->layers - 1 &&
+                           (watcher == NULL || watcher->acts_at != NULL);
+  status = by_sections ? backward_by_sections(net, watcher)
+                       : backward_layers(net, first, last, watcher);
   end_pass(net);
   return status == CREMA_OK ? cr_net_show_views(net) : status;
 }

@@ -116,7 +116,7 @@ static crema_status build(crema_solver *solver, const net_source *source, net_pl
   options.seed = (int64_t)solver->seed;
   options.skip_corrupt = solver->options.skip_corrupt;
   options.graphs = solver->options.graphs;
-  options.plan_memory = !solver->options.no_memory_plan && !options.graphs;
+  options.plan_memory = !solver->options.no_memory_plan;
   options.recompute = solver->options.recompute;
   if (solver->options.total_batch && (phase == CREMA_TRAIN || tests)) {
     const bool told = cr_solver_leads(solver) && place.replica == 0 && phase == CREMA_TRAIN;

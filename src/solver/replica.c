@@ -156,6 +156,13 @@ static crema_status layer_done(void *user, int layer) {
   return CREMA_OK;
 }
 
+static bool acts_at(const void *user, int layer) {
+  const cr_replica *replica = user;
+  int i = 0;
+  while (i < replica->buckets && replica->bucket[i].layer != layer) ++i;
+  return i < replica->buckets;
+}
+
 static crema_status await_buckets(cr_replica *replica) {
   cr_reducer *reducer = replica->reducer;
   for (int i = 0; i < replica->buckets; ++i) {
@@ -246,7 +253,8 @@ static crema_status one_pass(cr_replica *replica, const cr_iteration *iteration,
                              double *loss) {
   crema_net *net = replica->net;
   const bool exchanges = replica->reducer != NULL && pass + 1 == iteration->passes;
-  const cr_net_watcher watcher = {.layer_done = layer_done, .user = replica};
+  const cr_net_watcher watcher = {
+      .layer_done = layer_done, .acts_at = acts_at, .user = replica};
   CR_TRY(fill_inputs(replica, iteration, pass));
   crema_status status = cr_net_forward_submit(net);
   if (status == CREMA_OK && exchanges) status = begin_update(replica, iteration);

@@ -11,6 +11,7 @@
 #include "device/copy.h"
 #include "device/device.h"
 #include "device/memory/device_memory.h"
+#include "device/memory/heap.h"
 #include "fake_symbols.h"
 #include "folder.h"
 #include "log_lines.h"
@@ -143,8 +144,8 @@ static crema_blob *first_param(crema_net *net) {
   return NULL;
 }
 
-/* What a program may do between two steps. */
-static void interfere(crema_net *net, int step) {
+/* What a program may do between two steps. *view is held for some steps. */
+static void interfere(crema_net *net, int step, crema_view **view) {
   crema_blob *blob = NULL;
   const float *seen = NULL;
   float *value = NULL;
@@ -155,11 +156,19 @@ static void interfere(crema_net *net, int step) {
     value[3] += 0.25f;
   }
   if (step == 8) ok(crema_blob_cpu_diff(first_param(net), &seen));
+  if (step == 7) ok(crema_blob_view_data(first_param(net), view));
+  if (step == 9) crema_view_values(*view)[2] -= 0.5f;
+  if (step == 10) crema_view_release(*view);
 }
 
-static void train(bool graphs, trained *out) {
+/* How the values of the trained nets are kept. */
+typedef enum keeping { ALL, PLANNED, RECOMPUTED } keeping;
+
+static void train(bool graphs, keeping keeps, trained *out) {
   crema_solver_options options;
   crema_solver *solver = NULL;
+  crema_blob *blob = NULL;
+  crema_view *view = NULL;
   course the_course = {.bad = -1};
   const int before = fake.started();
   crema_solver_options_init(&options);
@@ -167,13 +176,15 @@ static void train(bool graphs, trained *out) {
   options.feed = feed;
   options.progress = keep_loss;
   options.user = &the_course;
-  options.no_memory_plan = true; /* as with graphs */
+  options.no_memory_plan = keeps == ALL;
+  options.recompute = keeps == RECOMPUTED;
   options.graphs = graphs;
   ok(crema_solver_load(path_of("solver.prototxt"), &options, &solver));
+  ok(crema_net_blob(crema_solver_net(solver), "ip", &blob)); /* stays from now on */
   for (int i = 0; i < STEPS; ++i) {
     ok(crema_solver_step(solver, 1));
     out->loss[i] = the_course.loss;
-    interfere(crema_solver_net(solver), i);
+    interfere(crema_solver_net(solver), i, &view);
   }
   keep_weights(crema_solver_net(solver), out);
   crema_solver_destroy(solver);
@@ -182,43 +193,56 @@ static void train(bool graphs, trained *out) {
   assert_int_equal(fake.left_error(), 0);
 }
 
-static void check_same(const char *layers, int iter_size, int least) {
-  static trained plain, captured;
-  write_net(layers, iter_size);
-  train(false, &plain);
-  train(true, &captured);
-  assert_int_equal(plain.started, 0);
-  print_message("%d graphs started in %d steps of %d passes\n", captured.started, STEPS, iter_size);
+static void check_as(const trained *plain, keeping keeps, int least) {
+  static trained captured;
+  train(true, keeps, &captured);
+  print_message("%d graphs started in %d steps\n", captured.started, STEPS);
   assert_true(captured.started >= least);
-  assert_int_equal(captured.count, plain.count);
-  assert_memory_equal(captured.value, plain.value, plain.count * sizeof(float));
-  assert_memory_equal(captured.loss, plain.loss, sizeof plain.loss);
+  assert_int_equal(captured.count, plain->count);
+  assert_memory_equal(captured.value, plain->value, plain->count * sizeof(float));
+  assert_memory_equal(captured.loss, plain->loss, sizeof plain->loss);
+}
+
+static void check_same(const char *layers, int iter_size, keeping keeps, int least) {
+  static trained plain;
+  write_net(layers, iter_size);
+  train(false, keeps, &plain);
+  assert_int_equal(plain.started, 0);
+  check_as(&plain, keeps, least);
 }
 
 TEST(lenet_trains_to_the_same_bits) {
-  check_same(lenet, 1, 2 * (STEPS - 2));
+  check_same(lenet, 1, ALL, 2 * (STEPS - 2));
+  check_same(lenet, 1, PLANNED, 2 * (STEPS - 2));
 }
 
 TEST(dropout_and_stochastic_pooling_draw_the_same_numbers) {
-  check_same(random_layers, 1, 2 * (STEPS - 2));
+  check_same(random_layers, 1, ALL, 2 * (STEPS - 2));
+  check_same(random_layers, 1, PLANNED, 2 * (STEPS - 2));
 }
 
 /* The first pass of an iteration writes gradients, and later passes add to them. */
 TEST(several_passes_accumulate_gradients) {
-  check_same(random_layers, 3, 2 * (3 * STEPS - 5));
+  check_same(random_layers, 3, ALL, 2 * (3 * STEPS - 5));
+  check_same(random_layers, 3, PLANNED, 2 * (3 * STEPS - 5));
+}
+
+/* Dropped values are computed again in the graph of the backward pass, with the same numbers. */
+TEST(values_are_computed_again) {
+  check_same(random_layers, 1, RECOMPUTED, 2 * (STEPS - 2));
 }
 
 /* ---- passes that are not captured ---- */
 
-static int count_reasons(const char *layers, const char *reason, int least) {
+static int count_reasons(const char *layers, keeping keeps, const char *reason, int least) {
   listen_to(&lines, CREMA_LOG_INFO);
-  check_same(layers, 1, least);
+  check_same(layers, 1, keeps, least);
   stop_listening();
   return count_lines(&lines, reason);
 }
 
 TEST(a_layer_that_changes_from_pass_to_pass_is_not_captured) {
-  assert_int_equal(count_reasons(varying,
+  assert_int_equal(count_reasons(varying, ALL,
                                  "graphs: the forward pass of net 'small' is not captured: "
                                  "layer 'grow': its work depends on the number of the pass",
                                  0),
@@ -228,8 +252,18 @@ TEST(a_layer_that_changes_from_pass_to_pass_is_not_captured) {
 /* Its forward work is interrupted again and again; the backward pass is captured. */
 TEST(a_layer_on_the_host_is_not_captured) {
   assert_int_equal(
-      count_reasons(on_host, "graphs: the forward pass of net 'small' is not captured", STEPS - 4),
+      count_reasons(on_host, ALL, "graphs: the forward pass of net 'small' is not captured",
+                    STEPS - 4),
       1);
+}
+
+/* Values that come from the host and are released get other memory in each pass. */
+TEST(a_layer_on_the_host_between_planned_values_is_not_captured) {
+  assert_int_equal(count_reasons(on_host, PLANNED,
+                                 "graphs: the backward pass of net 'small' is not captured: it "
+                                 "allocates or frees memory",
+                                 0),
+                   1);
 }
 
 /* Kernels of a graph report bad labels as others do. */
@@ -344,6 +378,67 @@ TEST(a_pass_that_allocates_is_not_captured) {
   assert_true(((const float *)got)[0] == 0 && ((const float *)got)[3] == 5);
   cr_capture_destroy(capture);
   cr_tensor_destroy(tensor);
+  crema_context_destroy(context);
+  assert_int_equal(fake.living(), 0);
+}
+
+/* Writes `passing` and keeps its values, or frees them; the last argument is memory that no tensor
+ * has. */
+static crema_status pass_values(crema_context *context, cr_tensor *passing, bool frees,
+                                cr_block *block) {
+  crema_devptr at = {0};
+  if (block != NULL && !cr_heap_take(context, 64, block)) return CREMA_E_NO_MEMORY;
+  CR_TRY(cr_tensor_write(passing, context, CR_PLAIN_F32, &at));
+  CR_TRY(context->device->backend->zero(context, at, 4 * sizeof(float)));
+  if (frees) cr_tensor_release_in(context, passing);
+  return CREMA_OK;
+}
+
+static const char *capture_values(cr_capture *capture, crema_context *context, cr_tensor *passing,
+                                  bool frees, cr_block *block) {
+  const char *why = NULL;
+  ok(cr_capture_begin_list(capture));
+  ok(pass_values(context, passing, frees, NULL));
+  assert_null(cr_capture_end_list(capture));
+  cr_tensor_release(passing);
+  ok(cr_capture_prepare(capture));
+  ok(cr_capture_begin(capture, 0));
+  ok(pass_values(context, passing, frees, block));
+  ok(cr_capture_end(capture, true, &why));
+  cr_tensor_release(passing);
+  return why;
+}
+
+/* A graph leaves values in memory of the heap, or frees them, as the pass does. */
+TEST(a_pass_may_take_memory_of_the_heap) {
+  crema_context *context = NULL;
+  cr_capture *capture = NULL;
+  cr_tensor *passing = NULL;
+  cr_block block = {0};
+  const void *got = NULL;
+  bool ran = false;
+  ok(crema_context_create(device, 1, &context));
+  ok(cr_heap_open(context));
+  ok(cr_tensor_create(CREMA_F32, 4, &passing));
+  cr_tensor_set_transient(passing, true);
+  ok(cr_capture_create(context, &capture));
+  ok(pass_values(context, passing, true, NULL)); /* the heap has memory from now on */
+  for (int frees = 0; frees < 2; ++frees) {
+    assert_null(capture_values(capture, context, passing, frees == 1, NULL));
+    ok(cr_capture_prepare(capture));
+    ok(cr_capture_run(capture, 1, &ran));
+    assert_true(ran);
+    assert_int_equal(cr_heap_usage_of(context).in_use > 0, frees == 0);
+    if (frees == 0) ok(cr_tensor_host_read(passing, &got));
+    else assert_fails(cr_tensor_host_read(passing, &got), CREMA_E_STATE, "released");
+    cr_tensor_release(passing);
+    assert_int_equal(cr_heap_usage_of(context).in_use, 0);
+  }
+  assert_string_equal(capture_values(capture, context, passing, true, &block),
+                      "it takes or frees memory of values that it does not use");
+  ok(cr_block_free(&block));
+  cr_capture_destroy(capture);
+  cr_tensor_destroy(passing);
   crema_context_destroy(context);
   assert_int_equal(fake.living(), 0);
 }
