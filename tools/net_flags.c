@@ -80,6 +80,10 @@ static bool check_flags(cli_net_flags *flags, crema_phase phase) {
     cli_usage_error("-compiled is for phase TEST: give -phase TEST");
     return false;
   }
+  if (flags->compiled && flags->graphs) {
+    cli_usage_error("-graphs is for nets that are not compiled: leave -compiled out");
+    return false;
+  }
   if (!cli_choose_precision(flags->precision, &flags->chosen)) return false;
   if (flags->chosen != CREMA_PRECISION_F32 && !flags->compiled) {
     cli_usage_error("-precision %s is for -compiled", flags->precision);
@@ -137,6 +141,7 @@ bool cli_net_flags_load(cli_net_flags *flags, crema_phase phase, cli_net *out) {
   options.stage_count = stages.count;
   options.skip_corrupt = flags->skip_corrupt;
   options.warn_unknown_fields = flags->warn_unknown_fields;
+  options.graphs = flags->graphs;
   options.plan_memory = flags->plan_memory && phase == CREMA_TRAIN;
   good = good && load(flags, &options, out);
   cr_list_free(&stages);

@@ -16,8 +16,8 @@ typedef struct cli_net_flags {
   const char *precision, *table; /* of a compiled net */
   crema_precision chosen;        /* by `precision`, once the flags are checked */
   /* No flags of both commands: see cli_load_weights; a net of phase TRAIN plans its memory, as in
-   * training. */
-  bool allow_missing, plan_memory;
+   * training; the device captures passes. */
+  bool allow_missing, plan_memory, graphs;
 } cli_net_flags;
 
 enum { CLI_NET_FLAGS = 14 };

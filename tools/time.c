@@ -52,6 +52,59 @@ static crema_status time_iteration(crema_net *net, bool backward, int64_t iterat
   return CREMA_OK;
 }
 
+/* Seconds of whole passes, and their calls, per iteration. */
+typedef struct whole_times {
+  double forward, backward, launches;
+} whole_times;
+
+/* A pass as training runs it, until the device is done. */
+static crema_status time_pass(crema_net *net, bool backward, double *sum) {
+  const int last = crema_net_layer_count(net) - 1;
+  const double start = cr_clock_seconds();
+  CR_TRY(backward ? cr_net_backward_range(net, 0, last) : cr_net_forward_range(net, 0, last, NULL));
+  CR_TRY(crema_context_finish(net->context));
+  *sum += cr_clock_seconds() - start;
+  return CREMA_OK;
+}
+
+/* The first passes capture graphs and do not count. */
+static crema_status time_whole(crema_net *net, bool backward, int64_t iterations, bool graphs,
+                               whole_times *out) {
+  enum { UNCOUNTED = 4 };
+  uint64_t before = 0;
+  cr_net_use_graphs(net, graphs);
+  for (int64_t i = -UNCOUNTED; i < iterations; ++i) {
+    if (i == 0) {
+      *out = (whole_times){0};
+      before = count(net).launches;
+    }
+    CR_TRY(time_pass(net, false, &out->forward));
+    if (backward) CR_TRY(time_pass(net, true, &out->backward));
+  }
+  out->launches = (double)(count(net).launches - before) / (double)iterations;
+  out->forward /= (double)iterations;
+  out->backward /= (double)iterations;
+  return CREMA_OK;
+}
+
+/* Whole passes, in which the host does not wait for the device after each layer. */
+static crema_status compare_graphs(crema_net *net, bool backward, int64_t iterations) {
+  whole_times plain = {0}, graphs = {0};
+  CR_TRY(time_whole(net, backward, iterations, false, &plain));
+  CR_TRY(time_whole(net, backward, iterations, true, &graphs));
+  cr_log_info("Whole Forward pass: %g ms, with graphs: %g ms.", plain.forward * 1e3,
+              graphs.forward * 1e3);
+  if (backward) {
+    cr_log_info("Whole Backward pass: %g ms, with graphs: %g ms.", plain.backward * 1e3,
+                graphs.backward * 1e3);
+  }
+  if (plain.launches > 0) {
+    cr_log_info("Kernels and library calls per iteration of whole passes: %g, with graphs: %g",
+                plain.launches, graphs.launches);
+  }
+  return CREMA_OK;
+}
+
 static void report(const crema_net *net, bool backward, const times *t, const counts *done,
                    int64_t iterations) {
   double scale = 1e3 / (double)iterations;
@@ -83,9 +136,16 @@ static void report(const crema_net *net, bool backward, const times *t, const co
   }
 }
 
-/* `folder`: of -dump_blobs. `ops`: with the table of ops. */
-static crema_status run(crema_net *net, bool backward, int64_t iterations, const char *folder,
-                        bool ops) {
+typedef struct time_flags {
+  const char *folder; /* of -dump_blobs */
+  bool ops;           /* with the table of ops */
+  bool graphs;
+} time_flags;
+
+static crema_status run(crema_net *net, bool backward, int64_t iterations,
+                        const time_flags *flags) {
+  const char *folder = flags->folder;
+  const bool ops = flags->ops;
   times t = {0};
   cli_op_table table = {.row = NULL};
   double loss;
@@ -118,6 +178,7 @@ static crema_status run(crema_net *net, bool backward, int64_t iterations, const
   done.launches -= before.launches;
   if (status == CREMA_OK) report(net, backward, &t, &done, iterations);
   if (ops) cli_op_table_end(&table, net->context);
+  if (status == CREMA_OK && flags->graphs) status = compare_graphs(net, backward, iterations);
   if (status != CREMA_OK) goto out;
   cr_log_info("*** Benchmark ends ***");
 out:
@@ -135,34 +196,38 @@ static const char help_text[] =
     "-ops adds a table of the ops: one row per kernel, the most time first. crema then waits for\n"
     "the device after each op. CREMA_VERBOSE=1 prints a line per run of an op.\n"
     "\n"
+    "-graphs also times whole passes, without graphs and with graphs of a CUDA device.\n"
+    "\n"
     "Example:\n"
     "  crema time -model lenet_train_test.prototxt -iterations 20\n";
 
 int crema_cmd_time(int argc, char **argv) {
   cli_net_flags flags;
-  const char *folder = "";
-  bool ops = false;
-  cli_flag list[CLI_NET_FLAGS + 2];
+  time_flags own = {.folder = ""};
+  cli_flag list[CLI_NET_FLAGS + 3];
   cli_net_flags_list(&flags, "passes to time", "TRAIN, or TEST, which -compiled needs", list);
   flags.allow_missing = true; /* the values of the parameters do not affect the time */
-  list[CLI_NET_FLAGS] = (cli_flag){"ops", CLI_BOOL, &ops, "print what each kernel takes"};
-  list[CLI_NET_FLAGS + 1] = (cli_flag){"dump_blobs", CLI_DIR, &folder, CLI_DUMP_HELP};
+  list[CLI_NET_FLAGS] = (cli_flag){"ops", CLI_BOOL, &own.ops, "print what each kernel takes"};
+  list[CLI_NET_FLAGS + 1] = (cli_flag){"dump_blobs", CLI_DIR, &own.folder, CLI_DUMP_HELP};
+  list[CLI_NET_FLAGS + 2] = (cli_flag){"graphs", CLI_BOOL, &own.graphs,
+                                       "also time whole passes with graphs of a CUDA device"};
   const cli_spec spec = {.command = "time",
                          .arguments = "NET",
                          .file_flag = {"model"},
                          .help = help_text,
                          .flags = list,
-                         .flag_count = CLI_NET_FLAGS + 2};
+                         .flag_count = CLI_NET_FLAGS + 3};
   int exit_code;
   crema_phase phase = CREMA_TRAIN;
   cli_net net;
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
-  flags.plan_memory = folder[0] == '\0'; /* else all gradients are kept */
+  flags.plan_memory = own.folder[0] == '\0'; /* else all gradients are kept */
+  flags.graphs = own.graphs;
   if (flags.compiled) phase = CREMA_TEST;
   if (!cli_choose_phase(flags.phase, &phase)) return 1;
   if (!cli_net_flags_load(&flags, phase, &net)) return 1;
   int code =
-      run(net.net, !flags.compiled, flags.iterations, folder, ops) == CREMA_OK ? 0 : cli_fail();
+      run(net.net, !flags.compiled, flags.iterations, &own) == CREMA_OK ? 0 : cli_fail();
   cli_net_close(&net);
   return code;
 }

@@ -286,7 +286,7 @@ int crema_cmd_train(int argc, char **argv) {
        "measure links and some iterations, print the predicted time of each exchange; do not "
        "train"},
       {"graphs", CLI_BOOL, &options.graphs,
-       "on a CUDA device, capture whole passes in graphs: fewer calls, but more memory"},
+       "on a CUDA device, capture whole passes in graphs: fewer calls of the host"},
       {"", CLI_GROUP, NULL, "Memory"},
       {"recompute", CLI_BOOL, &options.recompute,
        "compute most values a second time for the backward pass: slower, but less memory"},

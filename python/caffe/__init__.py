@@ -9,7 +9,7 @@ from . import io  # noqa: F401
 from ._core import Error, version as _version
 from ._layer import BlobVec, Layer, LayerParameter
 from ._mode import (NCCL, TEST, TRAIN, Timer, has_nccl, init_log, layer_type_list, log, root_solver,
-                    set_device, set_devices, set_math, set_mode_cpu, set_mode_gpu, set_multiprocess,
+                    set_device, set_devices, set_graphs, set_math, set_mode_cpu, set_mode_gpu, set_multiprocess,
                     set_random_seed, set_solver_count, set_solver_rank, solver_count, solver_rank)
 from ._param import SolverParameter
 from ._single import SingleLayer, create_layer

@@ -17,6 +17,7 @@ class _State:
     gpu = False
     kind, devices = None, None  # None: the program has selected none
     math = None
+    graphs = False
     seed = None
     nets = 0
     solver_count = 1
@@ -86,6 +87,17 @@ def set_math(math):
 def math_kind():
     """The number of the selected arithmetic."""
     return _MATH[_State.math]
+
+
+def set_graphs(graphs):
+    """Selects whether CUDA devices capture whole passes of nets and solvers that are created afterwards in CUDA
+    graphs, which take fewer calls. The results are the same. Other devices ignore it."""
+    _State.graphs = bool(graphs)
+
+
+def graphs_wanted():
+    """Whether passes are captured."""
+    return _State.graphs
 
 
 def set_random_seed(seed):

@@ -9,7 +9,7 @@ import numpy as np
 from . import _blob, _core  # noqa: F401
 from ._containers import COPY_VALUES, LayerVec, NetVec, fixed_dict
 from ._layer import BlobVec, Layer, LayerParameter
-from ._mode import NCCL, TEST, TRAIN, device_kind, math_kind, next_seed, process_place, whole_number
+from ._mode import NCCL, TEST, TRAIN, device_kind, graphs_wanted, math_kind, next_seed, process_place, whole_number
 from ._param import SolverParameter
 
 Blob = _core.Blob
@@ -83,7 +83,7 @@ class Net(_core.Net):
         kind, indices = device_kind()
         self._source = os.fspath(path)
         self._build(path, text, phase, whole_number("level", level), stages,
-                    -1 if seed is None else seed, kind, indices[0], math_kind())
+                    -1 if seed is None else seed, kind, indices[0], math_kind(), graphs_wanted())
 
     @classmethod
     def from_text(cls, text, phase=TEST, level=0, stages=None, source="net"):
@@ -447,7 +447,8 @@ class Solver(_core.Solver):
         self._nets = weakref.WeakValueDictionary()
         self._kept_nets = {}
         self._place = process_place()
-        self._build(solver_file, self._type, seed, kind, indices, *self._place, math_kind())
+        self._build(solver_file, self._type, seed, kind, indices, *self._place, math_kind(),
+                    graphs_wanted())
 
     def _net_of(self, index):
         """The Net object of a net. It stays the same while the program refers to it, or while it has hooks or

@@ -127,16 +127,16 @@ static crema_status build(net_object *self, const char *path, const char *text, 
   return status;
 }
 
-/* build(path, text or None, phase, level, stages, seed, device type, device index, math) */
+/* build(path, text or None, phase, level, stages, seed, device type, device index, math, graphs) */
 static PyObject *net_build(PyObject *object, PyObject *args) {
   net_object *self = (net_object *)object;
   PyObject *path = NULL, *stages = NULL, *kept = NULL;
   const char *text = NULL;
   Py_ssize_t size = 0;
-  int phase, level, kind, index, math;
+  int phase, level, kind, index, math, graphs;
   long long seed;
-  if (!PyArg_ParseTuple(args, "Oz#iiOLiii", &path, &text, &size, &phase, &level, &stages, &seed,
-                        &kind, &index, &math)) {
+  if (!PyArg_ParseTuple(args, "Oz#iiOLiiip", &path, &text, &size, &phase, &level, &stages, &seed,
+                        &kind, &index, &math, &graphs)) {
     return NULL;
   }
   if (self->net != NULL) {
@@ -150,6 +150,7 @@ static PyObject *net_build(PyObject *object, PyObject *args) {
   options.level = level;
   options.seed = seed;
   options.math = (crema_math)math;
+  options.graphs = graphs != 0;
   const char *file = NULL;
   PyObject *name = py_path(path, &file);
   if (name == NULL) return NULL;

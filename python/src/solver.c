@@ -94,18 +94,18 @@ static void progress(void *user, const crema_solver_progress *now) {
 }
 
 /* _build(path, type or None, seed or None, device type, device indices, rank and count of
- * processes) */
+ * processes, math, graphs) */
 static PyObject *solver_build(PyObject *object, PyObject *args) {
   solver_object *self = (solver_object *)object;
   PyObject *path = NULL, *seed = NULL, *indices = NULL;
   const char *type = NULL, *file = NULL;
-  int kind = -1, math = 0;
+  int kind = -1, math = 0, graphs = 0;
   enum { MOST_DEVICES = 64 };
   crema_device *devices[MOST_DEVICES];
   crema_solver_options options;
   crema_solver_options_init(&options);
-  if (!PyArg_ParseTuple(args, "OzOiOiii", &path, &type, &seed, &kind, &indices,
-                        &options.process_rank, &options.process_count, &math)) {
+  if (!PyArg_ParseTuple(args, "OzOiOiiip", &path, &type, &seed, &kind, &indices,
+                        &options.process_rank, &options.process_count, &math, &graphs)) {
     return NULL;
   }
   if (self->solver != NULL) {
@@ -115,6 +115,7 @@ static PyObject *solver_build(PyObject *object, PyObject *args) {
   if (py_guard_may_run() != 0) return NULL;
   options.type = type;
   options.math = (crema_math)math;
+  options.graphs = graphs != 0;
   options.has_seed = seed != Py_None;
   if (options.has_seed) options.seed = PyLong_AsUnsignedLongLongMask(seed);
   options.poll = poll;
