@@ -172,6 +172,12 @@ static crema_status fold(const cr_call *call) {
                         &args);
 }
 
+/* The arguments of src, dst, aux, or of src, dst, diff_dst, aux, diff_src, that are images. */
+static unsigned lrn_images(const cr_op_desc *desc) {
+  const unsigned images = CR_ARG(0) | CR_ARG(1);
+  return desc->kind == CR_OP_LRN_FWD ? images : images | CR_ARG(2) | CR_ARG(4);
+}
+
 static crema_status lrn_plan(cr_plan *plan) {
   const size_t arrays = plan->desc->kind == CR_OP_LRN_FWD ? 1 : 2;
   const crema_shape *shape = &plan->desc->arg[0].shape;
@@ -181,6 +187,7 @@ static crema_status lrn_plan(cr_plan *plan) {
       shape->dim[3] > INT32_MAX / 4) {
     return cr_fail(CREMA_E_UNSUPPORTED, "LRN over axes longer than 2^29");
   }
+  if (!plan->desc->u.lrn.within_channel) CR_TRY(cr_gpu_follow(plan, lrn_images(plan->desc)));
   plan->workspace_bytes = arrays * (size_t)cr_op_arg_count(plan->desc, 0) * sizeof(float);
   return CREMA_OK;
 }
@@ -189,16 +196,19 @@ static cr_lrn_args lrn_args(const cr_call *call) {
   const cr_lrn_params *p = &call->desc->u.lrn;
   const int64_t *dim = call->desc->arg[0].shape.dim;
   const float size = (float)p->size;
+  /* Channels-last positions are images of one point. */
+  const bool last = cr_gpu_is_last(call->plan, CR_ARG(0));
+  const int64_t height = last ? 1 : dim[2], width = last ? 1 : dim[3];
   return (cr_lrn_args){.x = cr_gpu_values(call, 0),
                        .size = (int32_t)p->size,
                        .before = (int32_t)((p->size - 1) / 2),
                        .channels = (int32_t)dim[1],
-                       .height = (int32_t)dim[2],
-                       .width = (int32_t)dim[3],
-                       .by_plane = cr_divisor_of(dim[2] * dim[3]),
+                       .height = (int32_t)height,
+                       .width = (int32_t)width,
+                       .by_plane = cr_divisor_of(height * width),
                        .by_channels = cr_divisor_of(dim[1]),
-                       .by_height = cr_divisor_of(dim[2]),
-                       .by_width = cr_divisor_of(dim[3]),
+                       .by_height = cr_divisor_of(height),
+                       .by_width = cr_divisor_of(width),
                        .share = p->alpha / (p->within_channel ? size * size : size),
                        .k = p->k,
                        .beta = p->beta,
@@ -242,5 +252,5 @@ CR_GPU_ROW(stochastic_pool_bwd, STOCHASTIC_POOL_BWD, pool_bwd, .plan = pool_plan
            .destroy = cr_gpu_free_state);
 CR_GPU_ROW(im2col, IM2COL, fold, .plan = fold_plan, .destroy = cr_gpu_free_state);
 CR_GPU_ROW(col2im, COL2IM, fold, .plan = fold_plan, .destroy = cr_gpu_free_state);
-CR_GPU_ROW(lrn_fwd, LRN_FWD, lrn_fwd, .plan = lrn_plan);
-CR_GPU_ROW(lrn_bwd, LRN_BWD, lrn_bwd, .plan = lrn_plan);
+CR_GPU_FOLLOWING_ROW(lrn_fwd, LRN_FWD, lrn_fwd, .plan = lrn_plan);
+CR_GPU_FOLLOWING_ROW(lrn_bwd, LRN_BWD, lrn_bwd, .plan = lrn_plan);
