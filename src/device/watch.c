@@ -145,3 +145,15 @@ crema_status cr_watch_convert(crema_context *context, const char *blob, int64_t 
   watcher->ran(watcher->user, &event);
   return CREMA_OK;
 }
+
+crema_status cr_watch_convert_many(crema_context *context, const char *const *blob,
+                                   const cr_conversion *conversion, int count) {
+  if (context->watch.watcher == NULL) {
+    return context->device->backend->convert_many(context, conversion, count);
+  }
+  for (int i = 0; i < count; ++i) {
+    const cr_conversion *c = &conversion[i];
+    CR_TRY(cr_watch_convert(context, blob[i], c->count, c->to, c->dst, c->from, c->src));
+  }
+  return CREMA_OK;
+}

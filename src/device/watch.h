@@ -47,6 +47,11 @@ crema_status cr_watch_clock(crema_context *context, double *seconds) CREMA_MUST_
 crema_status cr_watch_convert(crema_context *context, const char *blob, int64_t count, cr_format to,
                               crema_devptr dst, cr_format from, crema_devptr src) CREMA_MUST_USE;
 
+/* cr_backend.convert_many. With a watcher the arrays are converted and reported one by one; blob[i]
+ * is the name of array i, or NULL. */
+crema_status cr_watch_convert_many(crema_context *context, const char *const *blob,
+                                   const cr_conversion *conversion, int count) CREMA_MUST_USE;
+
 /* A readable name of a format: "f32", "bf16/aBcd8b", or "f32/private" if the back end has no name
  * for it. */
 typedef struct cr_watch_format {

@@ -4,6 +4,7 @@
 
 #include "core/fail.h"
 #include "device/watch.h"
+#include "memory/tensor_batch.h"
 
 /* The layer that completes the gradient of a learnable parameter: the first that uses it in forward
  * order. */
@@ -91,11 +92,21 @@ static crema_status clear_gaps(const cr_param_block *block, cr_tensor *whole,
   return CREMA_OK;
 }
 
+static crema_status clear_all(cr_tensor *whole, crema_context *context) {
+  const cr_format format = {cr_tensor_type(whole), NULL};
+  const size_t bytes = (size_t)cr_tensor_count(whole) * crema_dtype_size(format.type);
+  crema_devptr memory = {0};
+  CR_TRY(cr_tensor_write(whole, context, format, &memory));
+  return context->device->backend->zero(context, memory, bytes);
+}
+
 static crema_status make_array(const cr_param_blocks *blocks, const cr_param_block *block,
                                crema_dtype type, bool diff, cr_tensor **out) {
   crema_context *context = blocks->net->context;
   const cr_param_block_tensors tensors = {blocks->net->learnable, diff};
   CR_TRY(cr_tensor_create(type, block->count, out));
+  /* A conversion of adjacent gradients also reads gradients that are elsewhere. */
+  if (diff) CR_TRY(clear_all(*out, context));
   return cr_param_block_place(block, *out, tensors, context);
 }
 
@@ -190,13 +201,14 @@ static crema_status convert_range(const cr_param_block *block, const block_pair 
   return cr_watch_convert(context, NULL, end - begin, to, dst, from, src);
 }
 
-/* The same for any number of parts, whose values are then valid in both arrays. */
+/* The same for any number of parts. Values that are in the first array are then in both. */
 static crema_status convert_parts(const cr_param_block *block, const block_pair *pair, int first,
                                   int last, crema_context *context) {
   if (first >= last) return CREMA_OK;
   CR_TRY(convert_range(block, pair, first, last, context));
   for (int i = first; i < last; ++i) {
     cr_tensor *tensor = tensor_of(pair->tensors, &block->part[i]);
+    if (!cr_tensor_alias_is_in(tensor, pair->from)) continue;
     CR_TRY(cr_tensor_alias_converted(tensor, context, pair->to));
   }
   return CREMA_OK;
@@ -217,25 +229,54 @@ static crema_status check_part(const cr_param_block_part *part, const cr_tensor 
                  part->learnable, (long long)cr_tensor_count(tensor), (long long)part->count);
 }
 
+/* Converts the parts that are in the first array of the pair, with parts between them whose values
+ * are in neither array. */
+static crema_status convert_adjacent(const cr_param_block *block, const block_pair *pair, int first,
+                                     int last, crema_context *context) {
+  int begin = -1, end = -1; /* the first and the last part of a range that are in the first array */
+  for (int i = first; i < last; ++i) {
+    const cr_tensor *tensor = tensor_of(pair->tensors, &block->part[i]);
+    const bool done = cr_tensor_is_zero(tensor) || cr_tensor_alias_is_in(tensor, pair->to);
+    if (!done && cr_tensor_alias_is_in(tensor, pair->from)) {
+      if (begin < 0) begin = i;
+      end = i;
+    } else if (done && begin >= 0) {
+      CR_TRY(convert_parts(block, pair, begin, end + 1, context));
+      begin = -1;
+    }
+  }
+  return begin < 0 ? CREMA_OK : convert_parts(block, pair, begin, end + 1, context);
+}
+
 crema_status cr_param_block_collect(const cr_param_block *block, cr_tensor *whole,
                                     cr_param_block_tensors tensors, int first, int last,
                                     crema_context *context) {
-  const block_pair pair = {whole == block->diff ? block->sent : NULL, whole, tensors};
-  const cr_format format = {cr_tensor_type(whole), NULL};
-  crema_devptr memory = {0};
-  int waits = first; /* the first of the parts that wait for their conversion */
+  const block_pair pair = {block->sent, whole, tensors};
+  cr_tensor_batch batch = {.context = context};
   for (int i = first; i < last; ++i) {
     const cr_param_block_part *part = &block->part[i];
     cr_tensor *tensor = tensor_of(tensors, part);
     CR_TRY(check_part(part, tensor));
     CR_TRY(cr_tensor_alias_block(tensor, context, whole, part->begin));
-    const bool there = cr_tensor_alias_is_in(tensor, whole);
-    if (!there && pair.from != NULL && cr_tensor_alias_is_in(tensor, pair.from)) continue;
-    CR_TRY(convert_parts(block, &pair, waits, i, context));
-    CR_TRY(cr_tensor_read(tensor, context, format, &memory));
-    waits = i + 1;
   }
-  return convert_parts(block, &pair, waits, last, context);
+  if (whole == block->diff && block->sent != NULL && block->sent != block->diff) {
+    CR_TRY(convert_adjacent(block, &pair, first, last, context));
+  }
+  for (int i = first; i < last; ++i) {
+    CR_TRY(cr_tensor_batch_read(&batch, tensor_of(tensors, &block->part[i]),
+                                (cr_format){cr_tensor_type(whole), NULL}));
+  }
+  return cr_tensor_batch_end(&batch);
+}
+
+/* The layers' own orders of the weights are converted together. */
+static crema_status refresh(const cr_param_block *block, cr_param_block_tensors tensors, int first,
+                            int last, crema_context *context) {
+  cr_tensor_batch batch = {.context = context};
+  for (int i = first; i < last; ++i) {
+    CR_TRY(cr_tensor_batch_refresh(&batch, tensor_of(tensors, &block->part[i])));
+  }
+  return cr_tensor_batch_end(&batch);
 }
 
 crema_status cr_param_block_changed(const cr_param_block *block, const cr_tensor *whole,
@@ -251,8 +292,9 @@ crema_status cr_param_block_changed(const cr_param_block *block, const cr_tensor
     if (whole != block->weight || block->used == NULL) continue;
     CR_TRY(cr_tensor_alias_block(tensor, context, block->used, part->begin));
   }
-  if (whole != block->weight || block->used == NULL) return CREMA_OK;
-  return convert_parts(block, &pair, first, last, context);
+  if (whole != block->weight) return CREMA_OK;
+  if (block->used != NULL) CR_TRY(convert_parts(block, &pair, first, last, context));
+  return refresh(block, tensors, first, last, context);
 }
 
 void cr_bucket_range(const cr_param_blocks *blocks, const cr_bucket *bucket, int64_t *begin,

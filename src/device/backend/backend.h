@@ -57,6 +57,13 @@ typedef struct cr_host_scheduler {
   crema_status (*spread)(int workers, int64_t count, cr_host_work *work, void *state);
 } cr_host_scheduler;
 
+/* See cr_backend.convert. */
+typedef struct cr_conversion {
+  int64_t count;
+  cr_format to, from;
+  crema_devptr dst, src;
+} cr_conversion;
+
 /* One table per back end. After the driver has been unloaded at the end of the process, calls fail
  * with CREMA_E_CLOSED, which is ignored where something is freed. Calls that take a context queue
  * work on it and may return before the work is done; all others are complete on return. A member
@@ -110,6 +117,9 @@ typedef struct cr_backend {
    * element types are equal, or the layouts have the same order. */
   crema_status (*convert)(crema_context *context, int64_t count, cr_format dst_format,
                           crema_devptr dst, cr_format src_format, crema_devptr src);
+  /* The same for several arrays of the device, with fewer launches. Each changes between row-major
+   * order and a layout. (optional) NULL: there is no such call. */
+  crema_status (*convert_many)(crema_context *context, const cr_conversion *conversion, int count);
   /* It changes element type and order in one step as fast as either. */
   bool converts_at_once;
 

@@ -298,6 +298,7 @@ const cr_backend cr_gpu_backend = {
     .copy = cr_cuda_copy,
     .zero = cr_cuda_zero,
     .convert = cr_gpu_convert,
+    .convert_many = cr_gpu_convert_many,
     .converts_at_once = true,
     .same_order = cr_gpu_same_order,
     .layout_text = cr_gpu_layout_text,

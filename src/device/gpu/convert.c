@@ -80,3 +80,45 @@ crema_status cr_gpu_convert(crema_context *context, int64_t count, cr_format dst
   cr_gpu_leave(before);
   return status;
 }
+
+/* How far an array begins after another, in elements. Arrays of a device begin at multiples of the
+ * element size. */
+static int64_t elements_after(crema_devptr base, crema_devptr at, crema_dtype type) {
+  return (int64_t)(at.address - base.address) / (int64_t)crema_dtype_size(type);
+}
+
+/* Adds a conversion to the launch. False: the launch is full, or has other types or orders. */
+static bool join(cr_reorder_many_args *args, const cr_conversion *c, const cr_conversion *first,
+                 int64_t begin) {
+  const bool to_last = c->to.layout != NULL;
+  if (args->pieces == CR_GPU_REORDERS || to_last != args->to_last) return false;
+  if ((int)c->from.type != args->from_type || (int)c->to.type != args->to_type) return false;
+  args->piece[args->pieces++] =
+      (cr_reorder_piece){.begin = begin,
+                         .from = elements_after(first->src, c->src, c->from.type),
+                         .to = elements_after(first->dst, c->dst, c->to.type),
+                         .order = order_of(to_last ? c->to : c->from)};
+  return true;
+}
+
+crema_status cr_gpu_convert_many(crema_context *context, const cr_conversion *conversion,
+                                 int count) {
+  int before = -1;
+  crema_status status = CREMA_OK;
+  CR_TRY(cr_gpu_enter(context->device, &before));
+  for (int i = 0; i < count && status == CREMA_OK;) {
+    const cr_conversion *first = &conversion[i];
+    cr_reorder_many_args args = {.from = (const void *)first->src.address, /* NOLINT */
+                                 .to = (void *)first->dst.address,         /* NOLINT */
+                                 .from_type = (int)first->from.type,
+                                 .to_type = (int)first->to.type,
+                                 .to_last = first->to.layout != NULL};
+    int64_t elements = 0;
+    for (; i < count && join(&args, &conversion[i], first, elements); ++i) {
+      elements += conversion[i].count;
+    }
+    status = cr_gpu_each(context, CR_DEVICE_FUNCTION_reorder_many, &args, elements);
+  }
+  cr_gpu_leave(before);
+  return status;
+}
