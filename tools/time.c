@@ -226,8 +226,7 @@ int crema_cmd_time(int argc, char **argv) {
   if (flags.compiled) phase = CREMA_TEST;
   if (!cli_choose_phase(flags.phase, &phase)) return 1;
   if (!cli_net_flags_load(&flags, phase, &net)) return 1;
-  int code =
-      run(net.net, !flags.compiled, flags.iterations, &own) == CREMA_OK ? 0 : cli_fail();
+  int code = run(net.net, !flags.compiled, flags.iterations, &own) == CREMA_OK ? 0 : cli_fail();
   cli_net_close(&net);
   return code;
 }

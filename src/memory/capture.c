@@ -42,8 +42,9 @@ typedef struct look {
 
 typedef struct captured_tensor {
   cr_tensor *tensor;
-  bool reads;  /* values from before the pass, in `format` */
-  bool writes; /* some values */
+  bool reads;   /* values from before the pass, in `format` */
+  bool writes;  /* some values */
+  bool settles; /* the pass reads the values in their own type and drops other types */
   cr_format format;
 } captured_tensor;
 
@@ -51,8 +52,8 @@ typedef struct captured_graph {
   cr_device_graph *graph; /* NULL: none */
   uint64_t number;        /* of the pass */
   crema_devptr scratchpad;
-  uint64_t position;   /* of the heap, before the pass */
-  cr_heap_calls calls; /* in the pass */
+  uint64_t position;    /* of the heap, before the pass */
+  cr_heap_calls calls;  /* in the pass */
   look *before, *after; /* one per entry */
 } captured_graph;
 
@@ -136,14 +137,17 @@ static void add(cr_capture *capture, cr_tensor *tensor, char access, cr_format f
       (captured_tensor){.tensor = tensor,
                         .reads = (access == 'R' || access == 'U') && !is_zero(tensor->values),
                         .writes = access == 'W' || access == 'U',
+                        .settles = access == 'R' && format.type == tensor->values->type,
                         .format = format};
 }
 
 void cr_capture_note(cr_capture *capture, cr_tensor *tensor, char access, cr_format format) {
   /* Most tensors were used lately. */
   for (int i = capture->count - 1; i >= 0; --i) {
-    if (capture->entry[i].tensor != tensor) continue;
-    if (capture->listing) capture->entry[i].writes |= access == 'W' || access == 'U';
+    captured_tensor *e = &capture->entry[i];
+    if (e->tensor != tensor) continue;
+    e->writes |= capture->listing && (access == 'W' || access == 'U');
+    e->settles &= !capture->listing || (access == 'R' && format.type == tensor->values->type);
     return;
   }
   if (capture->listing) add(capture, tensor, access, format);
@@ -184,6 +188,13 @@ static bool look_at(const cr_tensor *tensor, const crema_context *context, look 
 
 const char *cr_capture_end_list(cr_capture *capture) {
   end_notes(capture);
+  for (int i = 0; i < capture->count; ++i) {
+    captured_tensor *e = &capture->entry[i];
+    const values *v = e->tensor->values;
+    for (const format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) {
+      e->settles = e->settles && s->format.type == v->type;
+    }
+  }
   capture->listing = false;
   capture->workspace = capture->context->most_workspace;
   if (capture->why != NULL) return capture->why;
@@ -220,6 +231,8 @@ crema_status cr_capture_prepare(cr_capture *capture) {
     CR_TRY(own_memory(v, context));
     if (e->reads && cr_tensor_has_values(v)) {
       CR_TRY(cr_tensor_read(e->tensor, context, e->format, &at));
+      /* Samples come in another type, which the pass would drop. */
+      if (e->settles) CR_TRY(cr_tensor_settle(e->tensor, context));
     }
   }
   return CREMA_OK;
@@ -312,9 +325,12 @@ crema_status cr_capture_begin(cr_capture *capture, uint64_t number) {
 
 /* Whether a slot has the same memory after the pass, or memory of the heap. */
 static bool is_slot_steady(const look_slot *a, const look_slot *b) {
-  if (a->type != b->type || a->layout != b->layout || a->on_host != b->on_host) return false;
+  const bool from_heap = a->gpu == 0 || a->heap > 0;
+  const bool to_heap = b->gpu == 0 || b->heap > 0;
+  if (a->type != b->type || a->layout != b->layout) return false;
+  if (a->on_host != b->on_host) return false;
   if (a->gpu == b->gpu) return a->heap == b->heap;
-  return !a->on_host && (a->gpu == 0 || a->heap > 0) && (b->gpu == 0 || b->heap > 0);
+  return from_heap && to_heap && !a->on_host;
 }
 
 /* Whether the same slots are there after the pass. */
@@ -347,12 +363,14 @@ static bool is_complete(const cr_capture *capture, const captured_graph *g) {
     const bool takes = calls->call[i].bytes > 0;
     /* The next call for the block after a take, or the last one before it is freed. */
     size_t other = takes ? i + 1 : i;
-    if (takes) while (other < calls->count && calls->call[other].address != address) ++other;
-    else while (other > 0 && calls->call[other - 1].address != address) --other;
+    if (takes)
+      while (other < calls->count && calls->call[other].address != address) ++other;
+    else
+      while (other > 0 && calls->call[other - 1].address != address) --other;
     const bool inside = takes ? other < calls->count : other > 0;
     if (!inside && !is_held(capture, takes ? g->after : g->before, address)) return false;
   }
-  return !calls->incomplete;
+  return true;
 }
 
 /* Why the graph cannot run later; NULL: it can. */
@@ -360,7 +378,9 @@ static const char *flaw(const cr_capture *capture, const captured_graph *g) {
   if (capture->why != NULL) return capture->why;
   if (!look_at_all(capture, g->after)) return "a tensor has many formats";
   if (!is_steady(capture, g)) return "a tensor has moved";
-  return is_complete(capture, g) ? NULL : "it takes or frees memory of values that it does not use";
+  if (g->calls.incomplete) return NO_MEMORY;
+  if (!is_complete(capture, g)) return "it takes or frees memory of values that it does not use";
+  return NULL;
 }
 
 /* Ends the recording and starts its work. A driver may allocate memory for that. */

@@ -440,12 +440,13 @@ void cr_syncedmem_from_heap(crema_syncedmem *memory, crema_context *context) {
   cr_block block = {0};
   const bool host = one_sided(context);
   const bool has = host ? memory->host.data != NULL : memory->gpu.data.address != 0;
-  if (has || (!host && memory->device != context->device)) return;
+  if (has || (!host && memory->device != context->device && !memory->movable)) return;
   if (!cr_heap_take(context, memory->capacity, &block)) return;
   if (host) {
     memory->host = (cr_host_side){
         .data = (void *)block.address, .own = true, .block = block, .bytes = block.bytes};
   } else {
+    set_home(memory, context->device);
     memory->gpu = (cr_device_side){.data.address = block.address,
                                    .own = true,
                                    .device = context->device,

@@ -53,8 +53,8 @@ void cr_syncedmem_init(crema_syncedmem *memory, crema_device *device, size_t siz
 void cr_syncedmem_clear(crema_syncedmem *memory);
 
 /* Gives a block without memory on the context's side some of the context's heap
- * (device/memory/heap.h). The block is as UNINITIALIZED as before. A no-op without a heap, and for
- * a block of another device. */
+ * (device/memory/heap.h). Its state stays as it was. A no-op without a heap, and for a block
+ * that cannot move to the context's device. */
 void cr_syncedmem_from_heap(crema_syncedmem *memory, crema_context *context);
 
 /* Changes the size. Within the capacity memory and the first bytes are kept; beyond it both sides

@@ -47,6 +47,8 @@ static crema_status access_slot(values *v, crema_context *context, cr_format for
   format_slot *slot = head_slot(v);
   if (slot == NULL || !cr_format_equal(slot->format, format)) {
     CR_TRY(cr_tensor_need_memory(v, context, format, &slot));
+  } else {
+    cr_tensor_take_heap(v, context, slot); /* the other side may have made it */
   }
   note_access(v, slot);
   *out = slot;

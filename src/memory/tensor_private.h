@@ -122,6 +122,9 @@ crema_status cr_tensor_need_slot(values *v, crema_device *device, cr_format form
 crema_status cr_tensor_need_memory(values *v, crema_context *context, cr_format format,
                                    format_slot **out) CREMA_MUST_USE;
 
+/* Gives a slot without memory on the context's side memory of its heap, if it is soon released. */
+void cr_tensor_take_heap(const values *v, crema_context *context, format_slot *slot);
+
 /* The slot with the newest values; NULL if they are zero, pending or released. */
 format_slot *cr_tensor_newest(const values *v);
 /* Whether there are values other than zeros. */

@@ -159,13 +159,19 @@ static crema_status need_slot(values *v, crema_device *device, cr_format format,
   return CREMA_OK;
 }
 
+void cr_tensor_take_heap(const values *v, crema_context *context, format_slot *slot) {
+  if (is_transient(v) || slot->format.type != v->type) {
+    cr_syncedmem_from_heap(&slot->memory, context);
+  }
+}
+
 /* The same for an access: a format that is soon released, such as a format in another element type,
  * gets memory of the context's heap. */
 static crema_status need_slot_for(values *v, crema_context *context, cr_format format,
                                   const format_slot *keep1, const format_slot *keep2,
                                   format_slot **out) {
   CR_TRY(need_slot(v, context->device, format, keep1, keep2, out));
-  if (is_transient(v) || format.type != v->type) cr_syncedmem_from_heap(&(*out)->memory, context);
+  cr_tensor_take_heap(v, context, *out);
   return CREMA_OK;
 }
 
@@ -225,6 +231,7 @@ static crema_status convert_slot(values *v, crema_context *context, format_slot 
   if (is_foreign(context, from->format)) {
     CR_TRY(cr_thread_context(from->format.layout->device, 0, &context));
   }
+  cr_tensor_take_heap(v, context, from);
   CR_TRY(cr_syncedmem_read(&from->memory, context, &src));
   CR_TRY(cr_syncedmem_overwrite(&to->memory, context, &dst));
   cr_trace_add_conversion(context, v, to->format, dst, from->format, src);

@@ -1,9 +1,9 @@
 /* Passes of a net that its device has captured in graphs (memory/capture.h).
  *
  * The layers up to the last that brings samples in run as they do without graphs. A section is the
- * work of consecutive layers in one direction, and each section has its own graphs. The forward pass
- * is one section. The backward pass is one section too, unless a watcher acts between its layers:
- * then each of these layers ends a section. A section that no graph can hold runs layer by
+ * work of consecutive layers in one direction, and each section has its own graphs. The forward
+ * pass is one section. The backward pass is one section too, unless a watcher acts between its
+ * layers: then each of these layers ends a section. A section that no graph can hold runs layer by
  * layer, and the log says once why. */
 #ifndef CR_NET_GRAPHS_H
 #define CR_NET_GRAPHS_H

@@ -248,8 +248,8 @@ static crema_status backward_range(crema_net *net, int first, int last,
   begin_pass(net);
   const bool by_sections = net->graphs != NULL && first == 0 && last == net->layers - 1 &&
                            (watcher == NULL || watcher->acts_at != NULL);
-  status = by_sections ? backward_by_sections(net, watcher)
-                       : backward_layers(net, first, last, watcher);
+  status =
+      by_sections ? backward_by_sections(net, watcher) : backward_layers(net, first, last, watcher);
   end_pass(net);
   return status == CREMA_OK ? cr_net_show_views(net) : status;
 }

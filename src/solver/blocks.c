@@ -92,21 +92,18 @@ static crema_status clear_gaps(const cr_param_block *block, cr_tensor *whole,
   return CREMA_OK;
 }
 
-static crema_status clear_all(cr_tensor *whole, crema_context *context) {
-  const cr_format format = {cr_tensor_type(whole), NULL};
-  const size_t bytes = (size_t)cr_tensor_count(whole) * crema_dtype_size(format.type);
-  crema_devptr memory = {0};
-  CR_TRY(cr_tensor_write(whole, context, format, &memory));
-  return context->device->backend->zero(context, memory, bytes);
-}
-
 static crema_status make_array(const cr_param_blocks *blocks, const cr_param_block *block,
                                crema_dtype type, bool diff, cr_tensor **out) {
   crema_context *context = blocks->net->context;
   const cr_param_block_tensors tensors = {blocks->net->learnable, diff};
+  const size_t bytes = (size_t)block->count * crema_dtype_size(type);
+  crema_devptr memory = {0};
   CR_TRY(cr_tensor_create(type, block->count, out));
-  /* A conversion of adjacent gradients also reads gradients that are elsewhere. */
-  if (diff) CR_TRY(clear_all(*out, context));
+  if (diff) {
+    /* A conversion of adjacent gradients also reads gradients that are elsewhere. */
+    CR_TRY(cr_tensor_write(*out, context, (cr_format){type, NULL}, &memory));
+    CR_TRY(context->device->backend->zero(context, memory, bytes));
+  }
   return cr_param_block_place(block, *out, tensors, context);
 }
 
@@ -269,21 +266,12 @@ crema_status cr_param_block_collect(const cr_param_block *block, cr_tensor *whol
   return cr_tensor_batch_end(&batch);
 }
 
-/* The layers' own orders of the weights are converted together. */
-static crema_status refresh(const cr_param_block *block, cr_param_block_tensors tensors, int first,
-                            int last, crema_context *context) {
-  cr_tensor_batch batch = {.context = context};
-  for (int i = first; i < last; ++i) {
-    CR_TRY(cr_tensor_batch_refresh(&batch, tensor_of(tensors, &block->part[i])));
-  }
-  return cr_tensor_batch_end(&batch);
-}
-
 crema_status cr_param_block_changed(const cr_param_block *block, const cr_tensor *whole,
                                     cr_param_block_tensors tensors, int first, int last,
                                     crema_context *context) {
   const block_pair pair = {block->weight, block->used, tensors};
   const cr_format format = {cr_tensor_type(whole), NULL};
+  cr_tensor_batch batch = {.context = context};
   crema_devptr memory = {0};
   for (int i = first; i < last; ++i) {
     const cr_param_block_part *part = &block->part[i];
@@ -294,7 +282,10 @@ crema_status cr_param_block_changed(const cr_param_block *block, const cr_tensor
   }
   if (whole != block->weight) return CREMA_OK;
   if (block->used != NULL) CR_TRY(convert_parts(block, &pair, first, last, context));
-  return refresh(block, tensors, first, last, context);
+  for (int i = first; i < last; ++i) {
+    CR_TRY(cr_tensor_batch_refresh(&batch, tensor_of(tensors, &block->part[i])));
+  }
+  return cr_tensor_batch_end(&batch);
 }
 
 void cr_bucket_range(const cr_param_blocks *blocks, const cr_bucket *bucket, int64_t *begin,

@@ -253,8 +253,7 @@ static crema_status one_pass(cr_replica *replica, const cr_iteration *iteration,
                              double *loss) {
   crema_net *net = replica->net;
   const bool exchanges = replica->reducer != NULL && pass + 1 == iteration->passes;
-  const cr_net_watcher watcher = {
-      .layer_done = layer_done, .acts_at = acts_at, .user = replica};
+  const cr_net_watcher watcher = {.layer_done = layer_done, .acts_at = acts_at, .user = replica};
   CR_TRY(fill_inputs(replica, iteration, pass));
   crema_status status = cr_net_forward_submit(net);
   if (status == CREMA_OK && exchanges) status = begin_update(replica, iteration);

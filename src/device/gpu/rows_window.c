@@ -172,14 +172,11 @@ static crema_status fold(const cr_call *call) {
                         &args);
 }
 
-/* The arguments of src, dst, aux, or of src, dst, diff_dst, aux, diff_src, that are images. */
-static unsigned lrn_images(const cr_op_desc *desc) {
-  const unsigned images = CR_ARG(0) | CR_ARG(1);
-  return desc->kind == CR_OP_LRN_FWD ? images : images | CR_ARG(2) | CR_ARG(4);
-}
-
+/* Forward: src, dst, aux. Backward: src, dst, diff_dst, aux, diff_src. */
 static crema_status lrn_plan(cr_plan *plan) {
-  const size_t arrays = plan->desc->kind == CR_OP_LRN_FWD ? 1 : 2;
+  const bool forward = plan->desc->kind == CR_OP_LRN_FWD;
+  const size_t arrays = forward ? 1 : 2;
+  const unsigned images = CR_ARG(0) | CR_ARG(1) | (forward ? 0 : CR_ARG(2) | CR_ARG(4));
   const crema_shape *shape = &plan->desc->arg[0].shape;
   const int64_t size = plan->desc->u.lrn.size;
   CR_TRY(cr_check_lrn(plan));
@@ -187,7 +184,7 @@ static crema_status lrn_plan(cr_plan *plan) {
       shape->dim[3] > INT32_MAX / 4) {
     return cr_fail(CREMA_E_UNSUPPORTED, "LRN over axes longer than 2^29");
   }
-  if (!plan->desc->u.lrn.within_channel) CR_TRY(cr_gpu_follow(plan, lrn_images(plan->desc)));
+  if (!plan->desc->u.lrn.within_channel) CR_TRY(cr_gpu_follow(plan, images));
   plan->workspace_bytes = arrays * (size_t)cr_op_arg_count(plan->desc, 0) * sizeof(float);
   return CREMA_OK;
 }

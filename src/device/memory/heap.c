@@ -64,11 +64,11 @@ struct cr_heap {
   notes now, plan; /* of this pass; the pattern that the next passes should follow */
   size_t events;
   size_t planned_bytes;
-  bool noting;     /* there was memory for all notes so far */
-  bool follows;    /* so far the pass has requested the planned blocks */
-  uint64_t blocks; /* of cr_heap_stamp: the sum over all blocks in use */
-  uint64_t order;  /* a number for `plan` */
-  bool entered;    /* see cr_heap_enter */
+  bool noting;          /* there was memory for all notes so far */
+  bool follows;         /* so far the pass has requested the planned blocks */
+  uint64_t blocks;      /* of cr_heap_stamp: the sum over all blocks in use */
+  uint64_t order;       /* a number for `plan` */
+  bool entered;         /* see cr_heap_enter */
   cr_heap_calls *calls; /* that are recorded; NULL: none */
 };
 
