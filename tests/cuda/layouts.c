@@ -248,10 +248,6 @@ TEST(weights_follow_the_program) {
 
 /* ---- training ---- */
 
-static const char solver_text[] =
-    "net: 'net.prototxt' base_lr: 0.01 lr_policy: 'fixed' momentum: 0.9 weight_decay: 0.0005 "
-    "max_iter: 1000 random_seed: 7 snapshot_after_train: false\n";
-
 enum { STEPS = 6, CONVOLUTIONS = 60 };
 
 /* More convolutions than one launch reorders, and points, whose weights have one order. */
