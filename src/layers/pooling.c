@@ -36,54 +36,6 @@ enum {
   POOL_STOCHASTIC = CAFFE__POOLING_PARAMETER__POOL_METHOD__STOCHASTIC
 };
 
-/* A field of one value, of one per axis (`list`) or, for two axes, of _h and _w. */
-static crema_status read_extents(const cr_layer *layer, cr_window_field field, const uint32_t *one,
-                                 bool has_one, int axes, int64_t *out) {
-  if (has_one && field.listed > 0) {
-    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "either %s or %s_3d can be given, not both",
-                         field.name, field.name);
-  }
-  field.both = true;
-  if (has_one) field.list = one, field.listed = 1;
-  return cr_layer_read_extents(layer, &field, axes, out);
-}
-
-static crema_status read_window(const cr_layer *layer, const Caffe__PoolingParameter *param,
-                                int axes, cr_window *out) {
-  const cr_window_field pad = {.name = "pad",
-                               .list = param->pad_3d,
-                               .listed = param->n_pad_3d,
-                               .has_h = param->has_pad_h,
-                               .has_w = param->has_pad_w,
-                               .h = param->pad_h,
-                               .w = param->pad_w};
-  const cr_window_field stride = {.name = "stride",
-                                  .list = param->stride_3d,
-                                  .listed = param->n_stride_3d,
-                                  .has_h = param->has_stride_h,
-                                  .has_w = param->has_stride_w,
-                                  .h = param->stride_h,
-                                  .w = param->stride_w,
-                                  .fallback = 1,
-                                  .least = 1};
-  /* The schema calls the pair kernel_h and kernel_w. */
-  const cr_window_field kernel = {.name = "kernel_size",
-                                  .list = param->kernel_size_3d,
-                                  .listed = param->n_kernel_size_3d,
-                                  .has_h = param->has_kernel_h,
-                                  .has_w = param->has_kernel_w,
-                                  .h = param->kernel_h,
-                                  .w = param->kernel_w,
-                                  .fallback = param->global_pooling ? 0 : -1,
-                                  .least = param->global_pooling ? 0 : 1};
-  out->axes = axes;
-  for (int i = 0; i < axes; ++i) out->dilation[i] = 1;
-  CR_TRY(read_extents(layer, pad, &param->pad, param->has_pad, axes, out->pad));
-  CR_TRY(read_extents(layer, stride, &param->stride, param->has_stride, axes, out->stride));
-  return read_extents(layer, kernel, &param->kernel_size, param->has_kernel_size, axes,
-                      out->kernel);
-}
-
 static crema_status check_window(const cr_layer *layer, const pooling_state *s) {
   for (int i = 0; i < s->window.axes; ++i) {
     int64_t kernel = s->window.kernel[i], pad = s->window.pad[i];
@@ -142,7 +94,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
     return cr_layer_fail(layer, CREMA_E_ARGUMENT, "only MAX pooling has a second top");
   }
   CR_TRY(check_axes(layer, &bottom[0]->shape));
-  CR_TRY(read_window(layer, param, bottom[0]->shape.axes - 2, &s->window));
+  CR_TRY(cr_layer_read_pool_window(layer, param, bottom[0]->shape.axes - 2, &s->window));
   return check_window(layer, s);
 }
 

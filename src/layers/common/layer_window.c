@@ -97,6 +97,55 @@ crema_status cr_layer_read_window(const cr_layer *layer, const Caffe__Convolutio
   return cr_layer_read_extents(layer, &dilation, axes, out->dilation);
 }
 
+/* A field of one value, of one per axis (`list`) or, for two axes, of _h and _w. */
+static crema_status read_pool_extents(const cr_layer *layer, cr_window_field field, const uint32_t *one,
+                                 bool has_one, int axes, int64_t *out) {
+  if (has_one && field.listed > 0) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "either %s or %s_3d can be given, not both",
+                         field.name, field.name);
+  }
+  field.both = true;
+  if (has_one) field.list = one, field.listed = 1;
+  return cr_layer_read_extents(layer, &field, axes, out);
+}
+
+crema_status cr_layer_read_pool_window(const cr_layer *layer,
+                                       const Caffe__PoolingParameter *param, int axes,
+                                       cr_window *out) {
+  const cr_window_field pad = {.name = "pad",
+                               .list = param->pad_3d,
+                               .listed = param->n_pad_3d,
+                               .has_h = param->has_pad_h,
+                               .has_w = param->has_pad_w,
+                               .h = param->pad_h,
+                               .w = param->pad_w};
+  const cr_window_field stride = {.name = "stride",
+                                  .list = param->stride_3d,
+                                  .listed = param->n_stride_3d,
+                                  .has_h = param->has_stride_h,
+                                  .has_w = param->has_stride_w,
+                                  .h = param->stride_h,
+                                  .w = param->stride_w,
+                                  .fallback = 1,
+                                  .least = 1};
+  /* The schema calls the pair kernel_h and kernel_w. */
+  const cr_window_field kernel = {.name = "kernel_size",
+                                  .list = param->kernel_size_3d,
+                                  .listed = param->n_kernel_size_3d,
+                                  .has_h = param->has_kernel_h,
+                                  .has_w = param->has_kernel_w,
+                                  .h = param->kernel_h,
+                                  .w = param->kernel_w,
+                                  .fallback = param->global_pooling ? 0 : -1,
+                                  .least = param->global_pooling ? 0 : 1};
+  out->axes = axes;
+  for (int i = 0; i < axes; ++i) out->dilation[i] = 1;
+  CR_TRY(read_pool_extents(layer, pad, &param->pad, param->has_pad, axes, out->pad));
+  CR_TRY(read_pool_extents(layer, stride, &param->stride, param->has_stride, axes, out->stride));
+  return read_pool_extents(layer, kernel, &param->kernel_size, param->has_kernel_size, axes,
+                      out->kernel);
+}
+
 int64_t cr_layer_pool_extent(int64_t size, int64_t kernel, int64_t stride, int64_t pad, bool padded,
                              bool floor) {
   int64_t room = size + 2 * pad - kernel;

@@ -27,6 +27,11 @@ crema_status cr_layer_read_extents(const cr_layer *layer, const cr_window_field 
 crema_status cr_layer_read_window(const cr_layer *layer, const Caffe__ConvolutionParameter *param,
                                   int axes, cr_window *out) CREMA_MUST_USE;
 
+/* The same for a pooling layer, whose pads may be lists as well. A kernel is 0 if global_pooling
+ * makes it the bottom's extent. */
+crema_status cr_layer_read_pool_window(const cr_layer *layer, const Caffe__PoolingParameter *param,
+                                       int axes, cr_window *out) CREMA_MUST_USE;
+
 /* Positions of a pooling window along an axis of `size`, as Caffe counts them: (size + 2 pad -
  * kernel) / stride, rounded up or, with `floor`, down, plus 1. If some axis has padding (`padded`),
  * a last window that would begin after the input does not count. Less than 1: the window does not

@@ -1,39 +1,59 @@
 /* Convolutions. */
-#include "layers/common/layer_window.h"
+#include "layers/common/layer_conv.h"
 #include "onnx/export/layer.h"
 
-/* The attributes of a window over `axes` spatial axes. */
-static void write_window(cr_onnx_graph *g, const cr_window *window, int axes) {
-  int64_t kernel[CR_MAX_SPATIAL], stride[CR_MAX_SPATIAL], dilation[CR_MAX_SPATIAL];
+/* The bottom as ONNX has it: one axis of samples and at least one of space. Returns whether its
+ * shape changes. */
+static bool fold_bottom(const cr_layer_conv *conv, const crema_shape *shape, crema_shape *out) {
+  *out = cr_shape_2(-1, conv->channels);
+  for (int i = conv->axis + 1; i < shape->axes; ++i) out->dim[out->axes++] = shape->dim[i];
+  if (conv->window.axes == 0) out->dim[out->axes++] = 1;
+  return conv->axis != 1 || conv->window.axes == 0;
+}
+
+/* The same for the weights, and the window that they belong to. */
+static crema_shape fold_weights(const cr_layer_conv *conv, const crema_blob *blob,
+                                cr_window *window) {
+  crema_shape out = blob->shape;
+  *window = conv->window;
+  if (window->axes > 0) return out;
+  window->axes = 1;
+  window->kernel[0] = window->stride[0] = window->dilation[0] = 1;
+  window->pad[0] = 0;
+  out.dim[out.axes++] = 1;
+  return out;
+}
+
+static void write_node(cr_onnx_layer *l, const char *out, const char *in, const char *weights,
+                       const char *bias) {
+  const cr_layer_conv *conv = l->layer->state;
   int64_t pads[2 * CR_MAX_SPATIAL];
-  for (int i = 0; i < axes; ++i) {
-    kernel[i] = window->kernel[i];
-    stride[i] = window->stride[i];
-    dilation[i] = window->dilation[i];
-    pads[i] = pads[i + axes] = window->pad[i];
-  }
-  cr_onnx_ints(g, "kernel_shape", kernel, (size_t)axes);
-  cr_onnx_ints(g, "strides", stride, (size_t)axes);
-  cr_onnx_ints(g, "dilations", dilation, (size_t)axes);
-  cr_onnx_ints(g, "pads", pads, 2 * (size_t)axes);
+  cr_window window;
+  (void)fold_weights(conv, l->layer->blob[0], &window);
+  for (int i = 0; i < window.axes; ++i) pads[i] = pads[i + window.axes] = window.pad[i];
+  CR_ONNX_NODE(l->g, conv->transposed ? "ConvTranspose" : "Conv", out, in, weights, bias);
+  cr_onnx_window(l->g, &window, window.axes, pads, true);
+  cr_onnx_int(l->g, "group", conv->group);
 }
 
 void cr_onnx_export_convolution(cr_onnx_layer *l) {
-  const Caffe__ConvolutionParameter *param = l->param->convolution_param;
+  const cr_layer_conv *conv = l->layer->state;
   cr_onnx_graph *g = l->g;
-  const int axes = cr_onnx_bottom_shape(l, 0)->axes - 2;
+  crema_shape from;
   cr_window window;
-  if (param->axis != 1 || axes > 3) {
-    cr_onnx_reject(l, NULL, "convolution over %d axes with axis %d", axes, param->axis);
-    return;
-  }
-  g->status = cr_layer_read_window(l->layer, param, axes, &window);
-  const char *weights = cr_onnx_parameter(g, "weights", l->layer->blob[0], NULL);
-  const char *bias =
-      l->layer->params > 1 ? cr_onnx_parameter(g, "bias", l->layer->blob[1], NULL) : NULL;
+  const bool folds = fold_bottom(conv, cr_onnx_bottom_shape(l, 0), &from);
+  if (conv->axis == 0 && cr_onnx_rejects_any_batch(l)) return;
+  const crema_shape shape = fold_weights(conv, l->layer->blob[0], &window);
+  const char *weights = cr_onnx_parameter(g, "weights", l->layer->blob[0], &shape);
+  const char *bias = conv->bias ? cr_onnx_parameter(g, "bias", l->layer->blob[1], NULL) : NULL;
   for (int i = 0; i < l->tops; ++i) {
-    CR_ONNX_NODE(g, "Conv", l->out[i], l->in[i], weights, bias);
-    write_window(g, &window, axes);
-    cr_onnx_int(g, "group", param->group);
+    if (!folds) {
+      write_node(l, l->out[i], l->in[i], weights, bias);
+      continue;
+    }
+    const char *in = cr_onnx_name(g, "folded"), *out = cr_onnx_name(g, "sums");
+    cr_onnx_reshape(g, in, l->in[i], from.dim, (size_t)from.axes);
+    write_node(l, out, in, weights, bias);
+    cr_onnx_reshape_to(g, l->out[i], out, cr_onnx_top_shape(l, i));
   }
 }

@@ -1,6 +1,7 @@
 /* From the layers of a net to the nodes of a graph. */
 #include "onnx/export/export.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 typedef struct value {
   const char *name; /* in the graph */
   bool source;      /* a data layer makes it: an input of the graph once it is used */
+  float constant;   /* of a source whose values are all this number; NaN: they are not */
   bool given;       /* it is an input of the graph */
   bool used;        /* a node reads it */
   bool listed;      /* it is an output of the graph */
@@ -54,8 +56,22 @@ void cr_onnx_export_nothing(cr_onnx_layer *l) {
   (void)l;
 }
 
+void cr_onnx_export_silence(cr_onnx_layer *l) {
+  (void)l;
+}
+
+/* A layer that changes values only in TRAIN is an alias, whatever the table says. */
 static cr_onnx_export_fn *function_of(const cr_net_layer *layer) {
-  return cr_onnx_find_export(layer->layer->kind->type);
+  const cr_layer_class *kind = layer->layer->kind;
+  if (kind->fusion.noop_in_test != NULL && kind->fusion.noop_in_test(layer->layer->param)) {
+    return cr_onnx_export_alias;
+  }
+  return cr_onnx_find_export(kind->type);
+}
+
+static bool is_loss(cr_onnx_export_fn *function) {
+  return function == cr_onnx_export_softmax_loss || function == cr_onnx_export_sigmoid_loss ||
+         function == cr_onnx_export_focal_loss;
 }
 
 /* ---- rejections ------------------------------------------------------------------ */
@@ -85,16 +101,31 @@ static value *add_value(exporter *x, int blob, const char *name) {
   value *v = cr_onnx_memory(&x->graph, sizeof *v);
   if (v == NULL) return NULL;
   v->name = name;
+  v->constant = NAN;
   x->value[blob] = v;
   return v;
+}
+
+/* A source becomes an input, or a constant. */
+static void give_source(exporter *x, int blob) {
+  const crema_shape *shape = &x->net->blob[blob]->shape;
+  value *v = x->value[blob];
+  v->given = true;
+  if (isnan(v->constant) || x->graph.any_batch) {
+    cr_onnx_graph_input(&x->graph, v->name, shape);
+    return;
+  }
+  float *values;
+  v->name = cr_onnx_new_floats(&x->graph, v->name, shape, &values);
+  const int64_t count = crema_shape_count(shape, 0, shape->axes);
+  for (int64_t i = 0; values != NULL && i < count; ++i) values[i] = v->constant;
 }
 
 /* The name of a value that a node reads. */
 static const char *use(exporter *x, int blob) {
   value *v = x->value[blob];
   if (v == NULL) return "";
-  if (v->source && !v->given) cr_onnx_graph_input(&x->graph, v->name, &x->net->blob[blob]->shape);
-  v->given = v->given || v->source;
+  if (v->source && !v->given) give_source(x, blob);
   v->used = true;
   return v->name;
 }
@@ -108,6 +139,16 @@ static const char *name_top(exporter *x, int index, int blob) {
 
 /* ---- layers -------------------------------------------------------------------------- */
 
+/* The number that fills top `index` of a DummyData; NaN: not one number, or another layer. */
+static float constant_of(const cr_net_layer *layer, int index) {
+  const Caffe__DummyDataParameter *param = layer->layer->param->dummy_data_param;
+  if (param == NULL || strcmp(layer->layer->kind->type, "DummyData") != 0) return NAN;
+  if (param->n_data_filler == 0) return 0;
+  const Caffe__FillerParameter *filler = param->data_filler[param->n_data_filler == 1 ? 0 : index];
+  return filler->type == NULL || strcmp(filler->type, "constant") == 0 ? filler->value : NAN;
+}
+
+/* An input of the graph keeps the blob's name; later values of the blob get other names. */
 static void export_sources(exporter *x, const cr_net_layer *layer) {
   const bool input = strcmp(layer->layer->kind->type, "Input") == 0;
   for (int t = 0; t < layer->layer->tops; ++t) {
@@ -115,47 +156,106 @@ static void export_sources(exporter *x, const cr_net_layer *layer) {
     value *v = add_value(x, blob, x->net->blob_name[blob]);
     if (v == NULL) return;
     v->source = true;
+    v->constant = constant_of(layer, t);
     if (!input) continue;
     v->given = true;
     cr_onnx_graph_input(&x->graph, v->name, &x->net->blob[blob]->shape);
   }
 }
 
+/* The layer as its function sees it, with `bottoms` and `tops`; NULL after a failure. `names` are
+ * for the values of both. */
+static cr_onnx_layer *open_layer(exporter *x, int index, int bottoms, int tops,
+                                 const char **names) {
+  const cr_net_layer *layer = &x->net->layer[index];
+  cr_onnx_layer *l = cr_onnx_memory(&x->graph, sizeof *l);
+  if (l == NULL) return NULL;
+  x->graph.layer = layer->layer->name;
+  *l = (cr_onnx_layer){.g = &x->graph,
+                       .layer = layer->layer,
+                       .param = layer->layer->param,
+                       .bottoms = bottoms,
+                       .tops = tops,
+                       .bottom = layer->bottom,
+                       .top = layer->top,
+                       .in = names,
+                       .out = names + bottoms,
+                       .rejected = &x->rejected,
+                       .rejections = &x->rejections};
+  return l;
+}
+
+/* How many bottoms have no value, because only a layer of training makes them. */
+static int count_missing(const exporter *x, const cr_net_layer *layer) {
+  int missing = 0;
+  for (int b = 0; b < layer->layer->bottoms; ++b) missing += x->value[layer->bottom_id[b]] == NULL;
+  return missing;
+}
+
 static void export_nodes(exporter *x, int index, cr_onnx_export_fn *function) {
   const cr_net_layer *layer = &x->net->layer[index];
   const int bottoms = layer->layer->bottoms, tops = layer->layer->tops;
+  const int missing = count_missing(x, layer);
+  if (missing > 0 && missing == bottoms) return;
   const char **names = cr_onnx_memory(&x->graph, ((size_t)(bottoms + tops) + 1) * sizeof *names);
-  if (names == NULL) return;
-  x->graph.layer = layer->layer->name;
+  cr_onnx_layer *l = names == NULL ? NULL : open_layer(x, index, bottoms, tops, names);
+  if (l == NULL) return;
   for (int b = 0; b < bottoms; ++b) names[b] = use(x, layer->bottom_id[b]);
   for (int t = 0; t < tops; ++t) {
     names[bottoms + t] = name_top(x, index, layer->top_id[t]);
     add_value(x, layer->top_id[t], names[bottoms + t]);
   }
-  cr_onnx_layer l = {.g = &x->graph,
-                     .layer = layer->layer,
-                     .param = layer->layer->param,
-                     .bottoms = bottoms,
-                     .tops = tops,
-                     .bottom = layer->bottom,
-                     .top = layer->top,
-                     .in = names,
-                     .out = names + bottoms,
-                     .rejected = &x->rejected,
-                     .rejections = &x->rejections};
-  if (function != NULL) function(&l);
-  else cr_onnx_reject(&l, NULL, "no operator of ONNX computes it");
+  if (missing > 0) cr_onnx_reject(l, NULL, "a bottom of it is the result of a layer of training");
+  else if (function != NULL) function(l);
+  else cr_onnx_reject(l, NULL, "no operator of ONNX computes it");
+}
+
+/* The name for the probabilities of a loss without a top for them. */
+static const char *name_probabilities(exporter *x, const char *top) {
+  cr_onnx_graph *g = &x->graph;
+  g->layer = top;
+  if (cr_name_map_get(&g->names, "prob") >= 0) return cr_onnx_name(g, "prob");
+  cr_onnx_take_name(g, "prob");
+  return "prob";
+}
+
+/* A loss whose scores become probabilities: top 1 or, without one, an output. */
+static void export_loss(exporter *x, int index, cr_onnx_export_fn *function) {
+  const cr_net_layer *layer = &x->net->layer[index];
+  const bool has_top = layer->layer->tops > 1;
+  if (x->value[layer->bottom_id[0]] == NULL) return;
+  const char **names = cr_onnx_memory(&x->graph, 2 * sizeof *names);
+  cr_onnx_layer *l = names == NULL ? NULL : open_layer(x, index, 1, 1, names);
+  if (l == NULL) return;
+  names[0] = use(x, layer->bottom_id[0]);
+  names[1] = has_top ? name_top(x, index, layer->top_id[1])
+                     : name_probabilities(x, x->net->blob_name[layer->top_id[0]]);
+  x->graph.layer = layer->layer->name;
+  function(l);
+  if (has_top) add_value(x, layer->top_id[1], names[1]);
+  else cr_onnx_graph_output(&x->graph, names[1], cr_onnx_bottom_shape(l, 0));
+}
+
+static void silence(exporter *x, const cr_net_layer *layer) {
+  for (int b = 0; b < layer->layer->bottoms; ++b) {
+    value *v = x->value[layer->bottom_id[b]];
+    if (v != NULL) v->used = true;
+  }
 }
 
 static void export_layer(exporter *x, int index) {
   const cr_net_layer *layer = &x->net->layer[index];
   cr_onnx_export_fn *function = function_of(layer);
   if (function == cr_onnx_export_nothing) return;
-  if (function == cr_onnx_export_source) {
+  if (function == cr_onnx_export_silence) {
+    silence(x, layer);
+  } else if (function == cr_onnx_export_source) {
     export_sources(x, layer);
   } else if (function == cr_onnx_export_alias) {
     value *v = x->value[layer->bottom_id[0]];
     for (int t = 0; t < layer->layer->tops; ++t) x->value[layer->top_id[t]] = v;
+  } else if (is_loss(function)) {
+    export_loss(x, index, function);
   } else {
     export_nodes(x, index, function);
   }
@@ -178,8 +278,10 @@ static void list_output(exporter *x, int blob, const char *name) {
 static void export_outputs(exporter *x) {
   for (int i = 0; i < x->net->outputs; ++i) {
     const int blob = x->net->output[i];
+    const char *name = x->net->blob_name[blob];
     const value *v = x->value[blob];
-    if (v != NULL && !v->source) list_output(x, blob, x->net->blob_name[blob]);
+    if (v == NULL || (v->source && strcmp(v->name, name) == 0)) continue;
+    list_output(x, blob, name);
   }
   for (int blob = 0; blob < x->net->blobs; ++blob) {
     const value *v = x->value[blob];
@@ -202,11 +304,12 @@ static void prepare(exporter *x) {
   for (int i = 0; i < net->layers; ++i) {
     const cr_net_layer *layer = &net->layer[i];
     cr_onnx_export_fn *function = function_of(layer);
-    const bool without_nodes = function == cr_onnx_export_source ||
-                               function == cr_onnx_export_alias ||
-                               function == cr_onnx_export_nothing;
-    if (without_nodes) continue;
-    for (int t = 0; t < layer->layer->tops; ++t) x->writer[layer->top_id[t]] = i;
+    if (function == cr_onnx_export_alias || function == cr_onnx_export_nothing) continue;
+    for (int t = 0; t < layer->layer->tops; ++t) {
+      int *writer = &x->writer[layer->top_id[t]];
+      const bool source = *writer >= 0 && function_of(&net->layer[*writer]) == cr_onnx_export_source;
+      if (!source) *writer = i;
+    }
   }
 }
 

@@ -28,6 +28,21 @@ void cr_onnx_reject(cr_onnx_layer *l, const char *nearest, const char *reason, .
  */
 bool cr_onnx_rejects_any_batch(cr_onnx_layer *l);
 
+/* Attributes of the newest node: a window over `axes` spatial axes, with the pads at all begins and
+ * then at all ends. */
+void cr_onnx_window(cr_onnx_graph *g, const cr_window *window, int axes, const int64_t *pads,
+                    bool dilates);
+
+/* A parameter that spans the axes of a blob of `axes` axes from `first` on, with axes of extent 1
+ * up to its end. */
+const char *cr_onnx_span_parameter(cr_onnx_graph *g, const char *what, crema_blob *blob, int first,
+                                   int axes);
+
+/* An axis of a shape from a field that may count from the end. The layer has checked it. */
+static inline int cr_onnx_axis(const crema_shape *shape, int axis) {
+  return axis < 0 ? axis + shape->axes : axis;
+}
+
 /* The shape of a bottom or top. */
 static inline const crema_shape *cr_onnx_bottom_shape(const cr_onnx_layer *l, int index) {
   return &l->bottom[index]->shape;
@@ -40,6 +55,7 @@ static inline const crema_shape *cr_onnx_top_shape(const cr_onnx_layer *l, int i
 cr_onnx_export_fn cr_onnx_export_source;  /* the tops that are used become inputs of the graph */
 cr_onnx_export_fn cr_onnx_export_alias;   /* each top is bottom 0 */
 cr_onnx_export_fn cr_onnx_export_nothing; /* the layer disappears; its bottom 0 is an output */
+cr_onnx_export_fn cr_onnx_export_silence; /* the layer disappears; its bottoms are no outputs */
 
 #define CR_ONNX_LAYER(type, function) cr_onnx_export_fn cr_onnx_export_##function;
 #include "onnx/export/layers.inc"
