@@ -87,6 +87,12 @@ def identities():
            {"x": (3, 4)})
 
 
+def rejected():
+    """Layers that draw random numbers in phase TEST."""
+    yield ("dropout-samples", layer("Dropout", "dropout_param { sample_weights_test: true }"), {"x": (3, 4)},
+           {"rejected": "random numbers"})
+
+
 def cases():
-    for family in (grid, positive, in_place, identities):
+    for family in (grid, positive, in_place, identities, rejected):
         yield from family()

@@ -31,10 +31,10 @@ def batch_norm():
             yield ("bn-statistics-" + name,
                    layer("BatchNorm", f"batch_norm_param {{ {fields} }}", ("y", "mean", "variance")),
                    {"x": shape})
-    for place in ("x", "y"):
-        text = (f'layer {{ name: "bn" type: "BatchNorm" bottom: "x" top: "n" }}'
-                f'layer {{ name: "s" type: "Scale" bottom: "n" top: "{place}" '
-                "scale_param { bias_term: true } }").replace('"x" }', '"n" }')
+    for place in ("n", "y"):
+        text = ('layer { name: "bn" type: "BatchNorm" bottom: "x" top: "n" }'
+                'layer { name: "s" type: "Scale" bottom: "n" top: "%s" '
+                "scale_param { bias_term: true } }" % place)
         yield "bn-scale-" + place, text, {"x": (2, 3, 4, 5)}
 
 
@@ -75,21 +75,46 @@ def softmax():
 
 
 def losses():
-    """A loss becomes the probabilities of its scores."""
+    """A loss becomes the probabilities of its scores; a loss without probabilities disappears."""
     labels = np.array([0, 2, 1])
     top = 'layer { name: "loss" type: "%s" bottom: "x" bottom: "label" %s %s }'
-    for kind, tops in product(("SoftmaxWithLoss", "WeightedSoftmaxWithLoss", "InfogainLoss", "FocalLoss"),
-                              ('top: "l"', 'top: "l" top: "p"')):
-        fields = 'loss_param { class_weighting: 1 class_weighting: 1 class_weighting: 2 }' if kind == "InfogainLoss" else ""
-        yield f"loss-{kind}-{len(tops)}", top % (kind, tops, fields), {"x": (3, 3), "label": labels}
-    yield "loss-sigmoid", top % ("SigmoidCrossEntropyLoss", 'top: "l"', ""), {"x": (3, 4), "label": (3, 4)}
-    for kind in ("EuclideanLoss", "L1Loss", "SmoothL1Loss"):
-        text = 'layer { name: "r" type: "TanH" bottom: "x" top: "r" }' + top.replace('"x"', '"r"') % (kind, 'top: "l"', "")
-        yield f"loss-{kind}", text, {"x": (3, 4), "label": (3, 4)}
-    text = ('layer { name: "ip" type: "InnerProduct" bottom: "x" top: "ip" inner_product_param { num_output: 3 } }'
-            'layer { name: "accuracy" type: "Accuracy" bottom: "ip" bottom: "label" top: "accuracy" }'
-            'layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" }')
-    yield "loss-accuracy", text, {"x": (3, 5), "label": labels}
+    weights = "loss_param { class_weighting: 1 class_weighting: 1 class_weighting: 2 }"
+    for kind, prob in product(("SoftmaxWithLoss", "SoftmaxWithLossOHEM", "WeightedSoftmaxWithLoss",
+                               "InfogainLoss", "FocalLoss"), ("", "p")):
+        tops = 'top: "l"' + (f' top: "{prob}"' if prob else "")
+        for axis, shape in ((1, (3, 3)), (2, (3, 1, 4))):
+            field = {"InfogainLoss": "infogain_loss_param", "FocalLoss": "focal_loss_param"}.get(kind, "softmax_param")
+            fields = f"{field} {{ axis: {axis} }} " + (weights if kind == "InfogainLoss" else "")
+            if kind == "InfogainLoss" and axis == 2:
+                fields = fields.replace("{ class_weighting: 1", "{ class_weighting: 1 class_weighting: 3")
+            reference = (f'layer {{ name: "p" type: "Softmax" bottom: "x" top: "{prob or "prob"}" '
+                         f"softmax_param {{ axis: {axis} }} }}")
+            yield (f"loss-{kind}-{prob}{axis}", top % (kind, tops, fields), {"x": shape, "label": labels},
+                   {"reference": reference})
+    sigmoid = 'layer { name: "p" type: "Sigmoid" bottom: "x" top: "prob" }'
+    for kind in ("SigmoidCrossEntropyLoss", "FocalLoss"):
+        yield (f"loss-{kind}-each", top % (kind, 'top: "l"', ""), {"x": (3, 4), "label": (3, 4)},
+               {"reference": sigmoid})
+    tanh = 'layer { name: "r" type: "TanH" bottom: "x" top: "r" }'
+    for kind in ("EuclideanLoss", "L1Loss", "SmoothL1Loss", "KLDivLoss"):
+        yield (f"loss-{kind}", tanh + top.replace('"x"', '"r"') % (kind, 'top: "l"', ""),
+               {"x": (3, 4), "label": (3, 4)}, {"reference": tanh})
+    for kind in ("HingeLoss", "MultinomialLogisticLoss", "CenterLoss"):
+        fields = "center_loss_param { num_output: 4 }" if kind == "CenterLoss" else ""
+        yield (f"loss-{kind}", tanh + top.replace('"x"', '"r"') % (kind, 'top: "l"', fields),
+               {"x": (3, 4), "label": labels}, {"reference": tanh})
+    product_layer = 'layer { name: "ip" type: "InnerProduct" bottom: "x" top: "%s" inner_product_param { num_output: 3 } }'
+    accuracy = 'layer { name: "accuracy" type: "Accuracy" bottom: "%s" bottom: "label" top: "accuracy" }'
+    loss = 'layer { name: "loss" type: "SoftmaxWithLoss" bottom: "%s" bottom: "label" top: "loss" }'
+    for blob, prob in (("ip", "prob"), ("prob", "loss/prob")):
+        yield (f"loss-accuracy-{blob}", "".join(text % blob for text in (product_layer, accuracy, loss)),
+               {"x": (3, 5), "label": labels},
+               {"reference": product_layer % blob +
+                f'layer {{ name: "p" type: "Softmax" bottom: "{blob}" top: "{prob}" }}'})
+    total = ('layer { name: "half" type: "Power" bottom: "loss" top: "half" power_param { scale: 0.5 } }'
+             'layer { name: "h" type: "Silence" bottom: "half" }')
+    yield ("loss-sum", product_layer % "ip" + loss % "ip" + total, {"x": (3, 5), "label": labels},
+           {"reference": product_layer % "ip" + 'layer { name: "p" type: "Softmax" bottom: "ip" top: "prob" }'})
 
 
 def cases():

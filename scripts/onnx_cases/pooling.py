@@ -95,6 +95,14 @@ def chains():
     yield "pool-inception", text + f'layer {{ name: "all" type: "Concat" {bottoms} top: "y" }}', {"x": (2, 2, 7, 6)}
 
 
+def rejected():
+    """Pooling that ONNX cannot express."""
+    yield ("pool-stochastic", layer("pool: STOCHASTIC kernel_size: 2"), {"x": (1, 2, 4, 4)},
+           {"rejected": "stochastic"})
+    yield ("pool-outside", layer("pool: MAX kernel_size: 1 stride: 3"), {"x": (1, 2, 5, 5)},
+           {"rejected": "outside the input"})
+
+
 def cases():
-    for family in (squares, inside, rectangles, axes, whole, masks, chains):
+    for family in (squares, inside, rectangles, axes, whole, masks, chains, rejected):
         yield from family()

@@ -115,6 +115,12 @@ def reverses():
                {"x": (2, 3, 4, 5)})
 
 
+def rejected():
+    """Shapes that depend on values."""
+    yield ("reverse-marks", layer("Reverse", "", ("m", "x")), {"m": (3, 2), "x": (3, 2, 4)}, {"rejected": "marks"})
+    yield ("filter", layer("Filter", "", ("x", "s")), {"x": (3, 2), "s": (3,)}, {"rejected": "Filter"})
+
+
 def cases():
-    for family in (flatten, reshape, orders, concat, slices, crops, tiles, reverses):
+    for family in (flatten, reshape, orders, concat, slices, crops, tiles, reverses, rejected):
         yield from family()

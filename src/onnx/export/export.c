@@ -111,7 +111,7 @@ static void give_source(exporter *x, int blob) {
   const crema_shape *shape = &x->net->blob[blob]->shape;
   value *v = x->value[blob];
   v->given = true;
-  if (isnan(v->constant) || x->graph.any_batch) {
+  if (isnan(v->constant)) {
     cr_onnx_graph_input(&x->graph, v->name, shape);
     return;
   }
