@@ -2,6 +2,8 @@
 
 from itertools import permutations, product
 
+import numpy as np
+
 SHAPES = ((6,), (3, 4), (2, 3, 4), (2, 3, 4, 5), (2, 3, 2, 2, 3))
 
 
@@ -24,17 +26,14 @@ def reshape():
     forms = (((2, 3, 4, 5), "dim: 0 dim: -1", ""), ((2, 3, 4, 5), "dim: 0 dim: 0 dim: -1", ""),
              ((2, 3, 4, 5), "dim: -1", ""), ((2, 3, 4, 5), "dim: 120", ""), ((2, 3, 4, 5), "dim: -1 dim: 0", ""),
              ((2, 3, 4, 5), "dim: 0 dim: 4 dim: -1 dim: 5", ""), ((2, 3, 4, 5), "dim: 6 dim: -1", "num_axes: 2"),
-             ((2, 3, 4, 5), "dim: -1", "axis: 1 num_axes: 2"), ((2, 3, 4, 5), "dim: 2 dim: -1", "axis: 1 num_axes: 1"
-                                                                if False else "axis: 2 num_axes: 1"),
+             ((2, 3, 4, 5), "dim: -1", "axis: 1 num_axes: 2"), ((2, 3, 4, 5), "dim: 2 dim: -1", "axis: 2 num_axes: 1"),
              ((2, 3, 4, 5), "dim: 1", "axis: 2 num_axes: 0"), ((2, 3, 4, 5), "dim: 1", "axis: -1 num_axes: 0"),
              ((2, 3, 4, 5), "dim: 1", "axis: 0 num_axes: 0"), ((2, 3, 4, 5), "dim: 0 dim: -1", "axis: 1"),
              ((2, 3, 4, 5), "dim: 5 dim: 4", "axis: -3 num_axes: 2"), ((6,), "dim: 2 dim: 3", ""),
              ((6,), "dim: -1 dim: 1", ""), ((2, 12), "dim: 0 dim: 3 dim: 2 dim: -1", ""),
-             ((2, 3, 4), "dim: 0 dim: 0 dim: 0 dim: 1", "" if False else "axis: 0 num_axes: 3"),
+             ((2, 3, 4), "dim: 0 dim: 0 dim: -1 dim: 1", "axis: 0 num_axes: 3"),
              ((2, 3, 4), "dim: 4 dim: -1 dim: 2", ""))
     for i, (shape, dims, more) in enumerate(forms):
-        if dims.endswith("dim: 0 dim: 1"):
-            dims = "dim: 0 dim: 0 dim: -1 dim: 1"
         fields = f"reshape_param {{ shape {{ {dims} }} {more} }}"
         yield f"reshape-{i}", layer("Reshape", fields), {"x": shape}
         yield (f"reshape-ip-{i}", layer("TanH", "", ("x",), ("t",), "t") + layer("Reshape", fields, ("t",), ("r",)) +
@@ -117,7 +116,8 @@ def reverses():
 
 def rejected():
     """Shapes that depend on values."""
-    yield ("reverse-marks", layer("Reverse", "", ("m", "x")), {"m": (3, 2), "x": (3, 2, 4)}, {"rejected": "marks"})
+    marks = np.array([[-3, -3], [1, 1], [1, 1]])
+    yield ("reverse-marks", layer("Reverse", "", ("m", "x")), {"m": marks, "x": (3, 2, 4)}, {"rejected": "marks"})
     yield ("filter", layer("Filter", "", ("x", "s")), {"x": (3, 2), "s": (3,)}, {"rejected": "Filter"})
 
 

@@ -98,8 +98,8 @@ crema_status cr_layer_read_window(const cr_layer *layer, const Caffe__Convolutio
 }
 
 /* A field of one value, of one per axis (`list`) or, for two axes, of _h and _w. */
-static crema_status read_pool_extents(const cr_layer *layer, cr_window_field field, const uint32_t *one,
-                                 bool has_one, int axes, int64_t *out) {
+static crema_status read_pool_extents(const cr_layer *layer, cr_window_field field,
+                                      const uint32_t *one, bool has_one, int axes, int64_t *out) {
   if (has_one && field.listed > 0) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT, "either %s or %s_3d can be given, not both",
                          field.name, field.name);
@@ -109,9 +109,8 @@ static crema_status read_pool_extents(const cr_layer *layer, cr_window_field fie
   return cr_layer_read_extents(layer, &field, axes, out);
 }
 
-crema_status cr_layer_read_pool_window(const cr_layer *layer,
-                                       const Caffe__PoolingParameter *param, int axes,
-                                       cr_window *out) {
+crema_status cr_layer_read_pool_window(const cr_layer *layer, const Caffe__PoolingParameter *param,
+                                       int axes, cr_window *out) {
   const cr_window_field pad = {.name = "pad",
                                .list = param->pad_3d,
                                .listed = param->n_pad_3d,
@@ -143,7 +142,7 @@ crema_status cr_layer_read_pool_window(const cr_layer *layer,
   CR_TRY(read_pool_extents(layer, pad, &param->pad, param->has_pad, axes, out->pad));
   CR_TRY(read_pool_extents(layer, stride, &param->stride, param->has_stride, axes, out->stride));
   return read_pool_extents(layer, kernel, &param->kernel_size, param->has_kernel_size, axes,
-                      out->kernel);
+                           out->kernel);
 }
 
 int64_t cr_layer_pool_extent(int64_t size, int64_t kernel, int64_t stride, int64_t pad, bool padded,

@@ -24,8 +24,8 @@ void cr_onnx_export_clip(cr_onnx_layer *l) {
 }
 
 void cr_onnx_export_prelu(cr_onnx_layer *l) {
-  const char *slope = cr_onnx_span_parameter(l->g, "slope", l->layer->blob[0], 1,
-                                             cr_onnx_bottom_shape(l, 0)->axes);
+  const char *slope =
+      cr_onnx_span_parameter(l->g, "slope", l->layer->blob[0], 1, cr_onnx_bottom_shape(l, 0)->axes);
   CR_ONNX_NODE(l->g, "PRelu", l->out[0], l->in[0], slope);
 }
 
@@ -129,8 +129,7 @@ void cr_onnx_export_exp(cr_onnx_layer *l) {
   static const Caffe__ExpParameter defaults = CAFFE__EXP_PARAMETER__INIT;
   const Caffe__ExpParameter *p = l->param->exp_param ? l->param->exp_param : &defaults;
   const float base = log_of_base(p->base_);
-  CR_ONNX_NODE(l->g, "Exp", l->out[0],
-               line_of(l->g, l->in[0], base * p->scale, base * p->shift));
+  CR_ONNX_NODE(l->g, "Exp", l->out[0], line_of(l->g, l->in[0], base * p->scale, base * p->shift));
 }
 
 void cr_onnx_export_log(cr_onnx_layer *l) {
@@ -149,6 +148,5 @@ void cr_onnx_export_log(cr_onnx_layer *l) {
 
 /* Only reached by a layer that drops values in TEST; one that does not is an alias. */
 void cr_onnx_export_dropout(cr_onnx_layer *l) {
-  cr_onnx_reject(l, "Dropout without sample_weights_test",
-                 "it draws random numbers in phase TEST");
+  cr_onnx_reject(l, "Dropout without sample_weights_test", "it draws random numbers in phase TEST");
 }

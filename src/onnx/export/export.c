@@ -307,7 +307,8 @@ static void prepare(exporter *x) {
     if (function == cr_onnx_export_alias || function == cr_onnx_export_nothing) continue;
     for (int t = 0; t < layer->layer->tops; ++t) {
       int *writer = &x->writer[layer->top_id[t]];
-      const bool source = *writer >= 0 && function_of(&net->layer[*writer]) == cr_onnx_export_source;
+      const bool source =
+          *writer >= 0 && function_of(&net->layer[*writer]) == cr_onnx_export_source;
       if (!source) *writer = i;
     }
   }

@@ -1,8 +1,8 @@
 /* Pooling.
  *
- * Caffe rounds the number of windows up and cuts windows at the end of the padded input. ONNX rounds
- * down here, and the pads at the end say how far windows reach. ceil_mode is not used: runtimes
- * disagree on it. */
+ * Caffe rounds the number of windows up and cuts windows at the end of the padded input. ONNX
+ * rounds down here, and the pads at the end say how far windows reach. ceil_mode is not used:
+ * runtimes disagree on it. */
 #include "layers/common/layer_window.h"
 #include "onnx/export/layer.h"
 
@@ -34,8 +34,7 @@ static void write_plain(cr_onnx_layer *l, const cr_window *w, const char *op, co
   int64_t pads[2 * CR_MAX_SPATIAL];
   for (int i = 0; i < w->axes; ++i) {
     pads[i] = w->pad[i];
-    pads[w->axes + i] =
-        pad_at_end(l, w, i, cr_onnx_bottom_shape(l, 0)->dim[i + 2], w->pad[i]);
+    pads[w->axes + i] = pad_at_end(l, w, i, cr_onnx_bottom_shape(l, 0)->dim[i + 2], w->pad[i]);
   }
   CR_ONNX_NODE(l->g, op, out, l->in[0]);
   cr_onnx_window(l->g, w, w->axes, pads, false);

@@ -23,8 +23,8 @@ void cr_onnx_export_reduction(cr_onnx_layer *l) {
     return;
   }
   for (int i = first; i < from->axes; ++i) axes[i - first] = i;
-  cr_onnx_reduce(l->g, operator_of(p->operation), out, l->in[0], axes,
-                 (size_t)(from->axes - first), false);
+  cr_onnx_reduce(l->g, operator_of(p->operation), out, l->in[0], axes, (size_t)(from->axes - first),
+                 false);
   if (p->coeff == 1) return;
   CR_ONNX_NODE(l->g, "Mul", l->out[0], out, cr_onnx_scalar(l->g, "coeff", p->coeff));
 }

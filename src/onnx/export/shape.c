@@ -17,24 +17,12 @@ void cr_onnx_export_flatten(cr_onnx_layer *l) {
   }
 }
 
-/* The shape as the field gives it: for a symbolic batch, it is axis 0, an axis of -1, or not there.
- * False: none of them. */
-static bool reshape_any_batch(const cr_onnx_layer *l, int start, int end, int64_t *dims) {
-  const Caffe__BlobShape *shape = l->param->reshape_param->shape;
-  const int given = (int)shape->n_dim;
-  bool found = false;
-  if (start > 0) {
-    dims[0] = 0;
-    found = true;
-  }
-  for (int i = 0; i < given; ++i) {
-    const bool copies = shape->dim[i] == 0 && start + i == 0;
-    if (copies) dims[0] = 0;
-    if (shape->dim[i] == -1) dims[start + i] = -1;
-    found = found || copies || shape->dim[i] == -1;
-  }
-  if (start == 0 && end == 0) return false; /* new axes before the batch */
-  return found;
+/* Axis 0 of the top for a symbolic batch: 0 (copied), -1 (computed from the rest), or 1: neither,
+ * so that the batch would be elsewhere. */
+static int64_t batch_axis(const Caffe__BlobShape *shape, int start, int end) {
+  if (start > 0) return 0;
+  if (end == 0 || shape->n_dim == 0 || shape->dim[0] > 0) return 1;
+  return shape->dim[0];
 }
 
 void cr_onnx_export_reshape(cr_onnx_layer *l) {
@@ -44,10 +32,8 @@ void cr_onnx_export_reshape(cr_onnx_layer *l) {
   const int end = p->num_axes == -1 ? from->axes : start + p->num_axes;
   int64_t dims[CREMA_MAX_AXES];
   for (int i = 0; i < to->axes; ++i) dims[i] = to->dim[i];
-  if (l->g->any_batch && !reshape_any_batch(l, start, end, dims)) {
-    (void)cr_onnx_rejects_any_batch(l);
-    return;
-  }
+  if (l->g->any_batch) dims[0] = batch_axis(p->shape, start, end);
+  if (dims[0] == 1 && cr_onnx_rejects_any_batch(l)) return;
   cr_onnx_reshape(l->g, l->out[0], l->in[0], dims, (size_t)to->axes);
 }
 
@@ -127,7 +113,8 @@ void cr_onnx_export_reverse(cr_onnx_layer *l) {
     return;
   }
   if (p == NULL || p->n_axis == 0) flipped = 1;
-  else for (size_t i = 0; i < p->n_axis; ++i) {
+  else
+    for (size_t i = 0; i < p->n_axis; ++i) {
       flipped |= 1u << cr_onnx_axis(cr_onnx_bottom_shape(l, 0), p->axis[i]);
     }
   write_flip(l, flipped);
