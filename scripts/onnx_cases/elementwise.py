@@ -59,12 +59,6 @@ def eltwise():
                {"x": (2, 3)})
 
 
-def axpy():
-    for a, x in (((2, 3), (2, 3, 4, 5)), ((2, 3, 1, 1), (2, 3, 4, 5)), ((2, 3), (2, 3)), ((2, 3, 1), (2, 3, 5)),
-                 ((2, 3), (2, 3, 2, 2, 2))):
-        yield f"axpy-{len(a)}-{len(x)}", layer("Axpy", "", ("a", "x", "z")), {"a": a, "x": x, "z": x}
-
-
 def reductions():
     shapes = ((5,), (3, 4), (2, 3, 4, 5))
     for shape, operation, coeff in product(shapes, ("SUM", "ASUM", "SUMSQ", "MEAN"), (1, -0.5)):
@@ -98,8 +92,6 @@ def tables():
 
 
 def constants():
-    yield ("parameter", layer("Parameter", "parameter_param { shape { dim: 2 dim: 3 } }", (), ("w",), "w") +
-           layer("Eltwise", "", ("x", "w")), {"x": (2, 3)})
     for filler in ("", 'data_filler { type: "constant" value: 0.5 }'):
         yield (f"dummy-{len(filler) > 0}",
                layer("DummyData", f"dummy_data_param {{ shape {{ dim: 2 dim: 3 }} {filler} }}", (), ("w",), "w") +
@@ -111,5 +103,5 @@ def constants():
 
 
 def cases():
-    for family in (parameters, operands, eltwise, axpy, reductions, arg_max, tables, constants):
+    for family in (parameters, operands, eltwise, reductions, arg_max, tables, constants):
         yield from family()

@@ -2,16 +2,19 @@
 #include "layers/common/layer_conv.h"
 #include "onnx/export/layer.h"
 
-/* The bottom as ONNX has it: one axis of samples and at least one of space. Returns whether its
- * shape changes. */
-static bool fold_bottom(const cr_layer_conv *conv, const crema_shape *shape, crema_shape *out) {
-  *out = cr_shape_2(-1, conv->channels);
-  for (int i = conv->axis + 1; i < shape->axes; ++i) out->dim[out->axes++] = shape->dim[i];
-  if (conv->window.axes == 0) out->dim[out->axes++] = 1;
-  return conv->axis != 1 || conv->window.axes == 0;
+/* The bottom as ONNX has it: one axis of samples and at least one of space. */
+static const char *write_folded(cr_onnx_layer *l, const char *in) {
+  const cr_layer_conv *conv = l->layer->state;
+  const crema_shape *from = cr_onnx_bottom_shape(l, 0);
+  crema_shape to = cr_shape_2(-1, conv->channels);
+  for (int i = conv->axis + 1; i < from->axes; ++i) to.dim[to.axes++] = from->dim[i];
+  if (conv->window.axes == 0) to.dim[to.axes++] = 1;
+  const char *out = cr_onnx_name(l->g, "folded");
+  cr_onnx_reshape(l->g, out, in, to.dim, (size_t)to.axes);
+  return out;
 }
 
-/* The same for the weights, and the window that they belong to. */
+/* The weights, with that axis of space, and their window. */
 static crema_shape fold_weights(const cr_layer_conv *conv, const crema_blob *blob,
                                 cr_window *window) {
   crema_shape out = blob->shape;
@@ -39,9 +42,8 @@ static void write_node(cr_onnx_layer *l, const char *out, const char *in, const 
 void cr_onnx_export_convolution(cr_onnx_layer *l) {
   const cr_layer_conv *conv = l->layer->state;
   cr_onnx_graph *g = l->g;
-  crema_shape from;
   cr_window window;
-  const bool folds = fold_bottom(conv, cr_onnx_bottom_shape(l, 0), &from);
+  const bool folds = conv->axis != 1 || conv->window.axes == 0;
   if (conv->axis == 0 && cr_onnx_rejects_any_batch(l)) return;
   const crema_shape shape = fold_weights(conv, l->layer->blob[0], &window);
   const char *weights = cr_onnx_parameter(g, "weights", l->layer->blob[0], &shape);
@@ -51,8 +53,7 @@ void cr_onnx_export_convolution(cr_onnx_layer *l) {
       write_node(l, l->out[i], l->in[i], weights, bias);
       continue;
     }
-    const char *in = cr_onnx_name(g, "folded"), *out = cr_onnx_name(g, "sums");
-    cr_onnx_reshape(g, in, l->in[i], from.dim, (size_t)from.axes);
+    const char *in = write_folded(l, l->in[i]), *out = cr_onnx_name(g, "sums");
     write_node(l, out, in, weights, bias);
     cr_onnx_reshape_to(g, l->out[i], out, cr_onnx_top_shape(l, i));
   }

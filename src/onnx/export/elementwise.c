@@ -55,7 +55,7 @@ void cr_onnx_export_bias(cr_onnx_layer *l) {
   CR_ONNX_NODE(l->g, "Add", l->out[0], l->in[0], bias);
 }
 
-/* ---- Eltwise and Axpy ------------------------------------------------------------------------ */
+/* ---- Eltwise ------------------------------------------------------------------------------ */
 
 /* The product of all bottoms, in their order. */
 static void write_product(cr_onnx_layer *l) {
@@ -95,18 +95,4 @@ void cr_onnx_export_eltwise(cr_onnx_layer *l) {
   } else {
     write_all(l, "Sum", coeff);
   }
-}
-
-/* The factors (N, C, ...) get as many axes as the maps. */
-void cr_onnx_export_axpy(cr_onnx_layer *l) {
-  const crema_shape *a = cr_onnx_bottom_shape(l, 0), *x = cr_onnx_bottom_shape(l, 1);
-  int64_t dims[CREMA_MAX_AXES];
-  const char *factor = l->in[0], *product = cr_onnx_name(l->g, "product");
-  if (a->axes != x->axes) {
-    for (int i = 0; i < x->axes; ++i) dims[i] = i < 2 ? 0 : 1;
-    factor = cr_onnx_name(l->g, "factor");
-    cr_onnx_reshape(l->g, factor, l->in[0], dims, (size_t)x->axes);
-  }
-  CR_ONNX_NODE(l->g, "Mul", product, factor, l->in[1]);
-  CR_ONNX_NODE(l->g, "Add", l->out[0], product, l->in[2]);
 }

@@ -69,11 +69,6 @@ static cr_onnx_export_fn *function_of(const cr_net_layer *layer) {
   return cr_onnx_find_export(kind->type);
 }
 
-static bool is_loss(cr_onnx_export_fn *function) {
-  return function == cr_onnx_export_softmax_loss || function == cr_onnx_export_sigmoid_loss ||
-         function == cr_onnx_export_focal_loss;
-}
-
 /* ---- rejections ------------------------------------------------------------------ */
 
 void cr_onnx_reject(cr_onnx_layer *l, const char *nearest, const char *reason, ...) {
@@ -145,7 +140,8 @@ static float constant_of(const cr_net_layer *layer, int index) {
   if (param == NULL || strcmp(layer->layer->kind->type, "DummyData") != 0) return NAN;
   if (param->n_data_filler == 0) return 0;
   const Caffe__FillerParameter *filler = param->data_filler[param->n_data_filler == 1 ? 0 : index];
-  return filler->type == NULL || strcmp(filler->type, "constant") == 0 ? filler->value : NAN;
+  const bool constant = filler->type == NULL || strcmp(filler->type, "constant") == 0;
+  return constant ? filler->value : NAN;
 }
 
 /* An input of the graph keeps the blob's name; later values of the blob get other names. */
@@ -185,17 +181,13 @@ static cr_onnx_layer *open_layer(exporter *x, int index, int bottoms, int tops,
   return l;
 }
 
-/* How many bottoms have no value, because only a layer of training makes them. */
-static int count_missing(const exporter *x, const cr_net_layer *layer) {
-  int missing = 0;
-  for (int b = 0; b < layer->layer->bottoms; ++b) missing += x->value[layer->bottom_id[b]] == NULL;
-  return missing;
-}
-
+/* A bottom without a value is the result of a layer of training. A layer that has only such bottoms
+ * disappears, too. */
 static void export_nodes(exporter *x, int index, cr_onnx_export_fn *function) {
   const cr_net_layer *layer = &x->net->layer[index];
   const int bottoms = layer->layer->bottoms, tops = layer->layer->tops;
-  const int missing = count_missing(x, layer);
+  int missing = 0;
+  for (int b = 0; b < bottoms; ++b) missing += x->value[layer->bottom_id[b]] == NULL;
   if (missing > 0 && missing == bottoms) return;
   const char **names = cr_onnx_memory(&x->graph, ((size_t)(bottoms + tops) + 1) * sizeof *names);
   cr_onnx_layer *l = names == NULL ? NULL : open_layer(x, index, bottoms, tops, names);
@@ -210,16 +202,8 @@ static void export_nodes(exporter *x, int index, cr_onnx_export_fn *function) {
   else cr_onnx_reject(l, NULL, "no operator of ONNX computes it");
 }
 
-/* The name for the probabilities of a loss without a top for them. */
-static const char *name_probabilities(exporter *x, const char *top) {
-  cr_onnx_graph *g = &x->graph;
-  g->layer = top;
-  if (cr_name_map_get(&g->names, "prob") >= 0) return cr_onnx_name(g, "prob");
-  cr_onnx_take_name(g, "prob");
-  return "prob";
-}
-
-/* A loss whose scores become probabilities: top 1 or, without one, an output. */
+/* A loss whose scores become probabilities: top 1 or, without one, an output "prob", or
+ * "<top>/prob" if that name is taken. */
 static void export_loss(exporter *x, int index, cr_onnx_export_fn *function) {
   const cr_net_layer *layer = &x->net->layer[index];
   const bool has_top = layer->layer->tops > 1;
@@ -228,19 +212,19 @@ static void export_loss(exporter *x, int index, cr_onnx_export_fn *function) {
   cr_onnx_layer *l = names == NULL ? NULL : open_layer(x, index, 1, 1, names);
   if (l == NULL) return;
   names[0] = use(x, layer->bottom_id[0]);
-  names[1] = has_top ? name_top(x, index, layer->top_id[1])
-                     : name_probabilities(x, x->net->blob_name[layer->top_id[0]]);
-  x->graph.layer = layer->layer->name;
+  if (has_top) {
+    names[1] = name_top(x, index, layer->top_id[1]);
+  } else if (cr_name_map_get(&x->graph.names, "prob") < 0) {
+    names[1] = "prob";
+    cr_onnx_take_name(&x->graph, "prob");
+  } else {
+    x->graph.layer = x->net->blob_name[layer->top_id[0]];
+    names[1] = cr_onnx_name(&x->graph, "prob");
+    x->graph.layer = layer->layer->name;
+  }
   function(l);
   if (has_top) add_value(x, layer->top_id[1], names[1]);
   else cr_onnx_graph_output(&x->graph, names[1], cr_onnx_bottom_shape(l, 0));
-}
-
-static void silence(exporter *x, const cr_net_layer *layer) {
-  for (int b = 0; b < layer->layer->bottoms; ++b) {
-    value *v = x->value[layer->bottom_id[b]];
-    if (v != NULL) v->used = true;
-  }
 }
 
 static void export_layer(exporter *x, int index) {
@@ -248,13 +232,16 @@ static void export_layer(exporter *x, int index) {
   cr_onnx_export_fn *function = function_of(layer);
   if (function == cr_onnx_export_nothing) return;
   if (function == cr_onnx_export_silence) {
-    silence(x, layer);
+    for (int b = 0; b < layer->layer->bottoms; ++b) {
+      value *v = x->value[layer->bottom_id[b]];
+      if (v != NULL) v->used = true;
+    }
   } else if (function == cr_onnx_export_source) {
     export_sources(x, layer);
   } else if (function == cr_onnx_export_alias) {
     value *v = x->value[layer->bottom_id[0]];
     for (int t = 0; t < layer->layer->tops; ++t) x->value[layer->top_id[t]] = v;
-  } else if (is_loss(function)) {
+  } else if (function != NULL && layer->layer->kind->loss) {
     export_loss(x, index, function);
   } else {
     export_nodes(x, index, function);

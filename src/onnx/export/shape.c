@@ -17,14 +17,7 @@ void cr_onnx_export_flatten(cr_onnx_layer *l) {
   }
 }
 
-/* Axis 0 of the top for a symbolic batch: 0 (copied), -1 (computed from the rest), or 1: neither,
- * so that the batch would be elsewhere. */
-static int64_t batch_axis(const Caffe__BlobShape *shape, int start, int end) {
-  if (start > 0) return 0;
-  if (end == 0 || shape->n_dim == 0 || shape->dim[0] > 0) return 1;
-  return shape->dim[0];
-}
-
+/* A symbolic batch stays axis 0, which is copied, or computed from the rest. */
 void cr_onnx_export_reshape(cr_onnx_layer *l) {
   const Caffe__ReshapeParameter *p = l->param->reshape_param;
   const crema_shape *from = cr_onnx_bottom_shape(l, 0), *to = cr_onnx_top_shape(l, 0);
@@ -32,8 +25,11 @@ void cr_onnx_export_reshape(cr_onnx_layer *l) {
   const int end = p->num_axes == -1 ? from->axes : start + p->num_axes;
   int64_t dims[CREMA_MAX_AXES];
   for (int i = 0; i < to->axes; ++i) dims[i] = to->dim[i];
-  if (l->g->any_batch) dims[0] = batch_axis(p->shape, start, end);
-  if (dims[0] == 1 && cr_onnx_rejects_any_batch(l)) return;
+  if (l->g->any_batch) {
+    const bool moves = start == 0 && (end == 0 || p->shape->n_dim == 0 || p->shape->dim[0] > 0);
+    if (moves && cr_onnx_rejects_any_batch(l)) return;
+    dims[0] = start > 0 ? 0 : p->shape->dim[0];
+  }
   cr_onnx_reshape(l->g, l->out[0], l->in[0], dims, (size_t)to->axes);
 }
 
@@ -177,13 +173,6 @@ void cr_onnx_export_tile(cr_onnx_layer *l) {
   repeats[cr_onnx_axis(from, p->axis)] = p->tiles;
   CR_ONNX_NODE(l->g, "Tile", l->out[0], l->in[0],
                cr_onnx_integers(l->g, "repeats", repeats, (size_t)from->axes));
-}
-
-/* ---- constants ------------------------------------------------------------------------------ */
-
-void cr_onnx_export_parameter(cr_onnx_layer *l) {
-  CR_ONNX_NODE(l->g, "Identity", l->out[0],
-               cr_onnx_parameter(l->g, "values", l->layer->blob[0], NULL));
 }
 
 void cr_onnx_export_continuation_indicator(cr_onnx_layer *l) {
