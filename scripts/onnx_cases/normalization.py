@@ -117,6 +117,12 @@ def losses():
            {"reference": product_layer % "ip" + 'layer { name: "p" type: "Softmax" bottom: "ip" top: "prob" }'})
 
 
+def rejected():
+    """A net whose only layers are layers of training."""
+    yield ("loss-only", 'layer { name: "loss" type: "EuclideanLoss" bottom: "x" bottom: "z" top: "y" }',
+           {"x": (3, 4), "z": (3, 4)}, {"rejected": "layers of training"})
+
+
 def cases():
-    for family in (lrn, batch_norm, mvn, group_norm, normalize, softmax, losses):
+    for family in (lrn, batch_norm, mvn, group_norm, normalize, softmax, losses, rejected):
         yield from family()

@@ -319,6 +319,11 @@ crema_status cr_onnx_export(crema_net *net, int opset, bool any_batch, const cha
   for (int i = 0; i < net->layers && x.graph.status == CREMA_OK; ++i) export_layer(&x, i);
   if (x.graph.status == CREMA_OK) export_outputs(&x);
   crema_status status = x.graph.status;
+  if (status == CREMA_OK && x.rejections == 0 && x.graph.graph.n_output == 0) {
+    status = cr_fail(CREMA_E_UNSUPPORTED,
+                     "the net has only data and layers of training; ONNX has "
+                     "no operators for them");
+  }
   if (status == CREMA_OK && x.rejections > 0) {
     status = cr_fail(CREMA_E_UNSUPPORTED, "ONNX cannot express %d layer%s of the net:%s",
                      x.rejections, x.rejections == 1 ? "" : "s", x.rejected.data);
