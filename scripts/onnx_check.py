@@ -5,6 +5,10 @@ test-onnx` installs them. Exits 1 if a check fails, and names all failures.
   onnx_check.py file NET WEIGHTS|- FILE.onnx    an exported file, with ONNX Runtime, equals its net
   onnx_check.py import FILE.onnx                an imported file equals ONNX Runtime
   onnx_check.py layers [FAMILY...]              the grid of scripts/onnx_cases, in both directions
+  onnx_check.py models                          every net of models/ with random weights
+  onnx_check.py golden                          every net of the golden cases
+  onnx_check.py nodes                           the node tests of the package onnx
+  onnx_check.py torchvision                     models of torchvision, exported by torch.onnx
 """
 import argparse
 import faulthandler
@@ -34,6 +38,10 @@ def parse():
     task.add_argument("-only", default="", help="cases whose names contain this text")
     task.add_argument("-cases", default=ROOT / "scripts/onnx_cases", help="folder of the families")
     task.add_argument("-no-import", dest="back", action="store_false", help="export only")
+    for name in ("models", "golden", "nodes", "torchvision"):
+        task = tasks.add_parser(name)
+        task.add_argument("-only", default="", help="checks whose names contain this text")
+        task.add_argument("-rejections", action="store_true", help="print the reasons of rejections")
     return parser.parse_args()
 
 
@@ -76,7 +84,32 @@ def check_layers(report, args, folder):
     print("%d cases, operator sets %s" % (count, args.opsets))
 
 
-TASKS = {"file": check_file, "import": check_import, "layers": check_layers}
+def check_models(report, args, folder):
+    """The subcommand `models`."""
+    from onnx_checks import stored_nets
+    stored_nets.check_models(report, folder, ROOT / "models", args.only)
+
+
+def check_golden(report, args, folder):
+    """The subcommand `golden`."""
+    from onnx_checks import stored_nets
+    stored_nets.check_golden(report, folder, ROOT / "tests/golden/golden.tar.zst", args.only)
+
+
+def check_nodes(report, args, folder):
+    """The subcommand `nodes`."""
+    from onnx_checks import nodes
+    nodes.check_nodes(report, folder, args.only)
+
+
+def check_torchvision(report, args, folder):
+    """The subcommand `torchvision`."""
+    from onnx_checks import torch_models
+    torch_models.check_torch_models(report, folder, args.only)
+
+
+TASKS = {"file": check_file, "import": check_import, "layers": check_layers, "models": check_models,
+         "golden": check_golden, "nodes": check_nodes, "torchvision": check_torchvision}
 
 
 def main():
@@ -86,7 +119,7 @@ def main():
     sys.path[:0] = [os.path.join(args.build, "python"), str(ROOT / "scripts")]
     os.environ.setdefault("GLOG_minloglevel", "2")
     from onnx_checks.report import Report
-    report = Report(args.verbose)
+    report = Report(args.verbose, getattr(args, "rejections", False))
     with tempfile.TemporaryDirectory(prefix="onnx_check.") as folder:
         TASKS[args.task](report, args, folder)
     return report.finish()

@@ -46,8 +46,9 @@ def input_arrays(inputs, label):
 
 def inference_form(text):
     """The text of a net with the losses replaced by the layers that they become in an ONNX file, or None if it has
-    no such loss."""
+    no such loss. Without a top for them, the probabilities are named "prob"."""
     net = text_format.Parse(text, caffe_pb2.NetParameter())
+    taken = {top for layer in net.layer for top in layer.top}
     changed = False
     for layer in net.layer:
         form = INFERENCE_FORMS.get(layer.type)
@@ -58,7 +59,11 @@ def inference_form(text):
         layer.ClearField("loss_param")
         layer.ClearField("loss_weight")
         del layer.bottom[1:]
-        del layer.top[1:]
+        name = layer.top[1] if len(layer.top) > 1 else "prob"
+        if len(layer.top) < 2 and name in taken:
+            name = "%s/prob" % (layer.top[0] if layer.top else layer.name)
+        taken.add(name)
+        layer.top[:] = [name]
     return text_format.MessageToString(net) if changed else None
 
 

@@ -7,15 +7,18 @@ import caffe
 
 from .nets import Failure, Rejected
 
+LINES = 12  # of a failure's text
+
 
 class Report:
     """Runs checks and counts how they end, by group."""
 
-    def __init__(self, verbose=False):
+    def __init__(self, verbose=False, rejections=False):
         self.counts = collections.OrderedDict()
         self.failures = []
         self.worst = {}
         self.verbose = verbose
+        self._rejections = rejections
 
     def count(self, group, result):
         """Adds a check of a group that ended with `result`: passed, rejected or failed."""
@@ -25,7 +28,9 @@ class Report:
         """Notes and prints a failure."""
         self.count(group, "failed")
         self.failures.append(name)
-        print("FAIL %s: %s" % (name, text), flush=True)
+        lines = str(text).splitlines()
+        more = ["  ... %d more lines" % (len(lines) - LINES)] if len(lines) > LINES else []
+        print("FAIL %s: %s" % (name, "\n".join(lines[:LINES] + more)), flush=True)
 
     def _reject(self, group, name, error, rejected):
         if rejected is None:
@@ -34,8 +39,8 @@ class Report:
             self.fail(group, name, "rejected, but without the words '%s': %s" % (rejected, error))
         else:
             self.count(group, "rejected")
-            if self.verbose:
-                print("%s: rejected: %s" % (name, error))
+            if self._rejections:
+                print("%s: %s" % (name, error))
 
     def check(self, group, name, function, rejected=""):
         """Calls `function`, which returns the largest difference. `rejected` are words of the rejection that is
