@@ -4,7 +4,7 @@ BUILD := build
 CREMA := $(BUILD)/bin/crema
 MNIST := $(BUILD)/mnist
 
-.PHONY: all run test check docs wheel torture install uninstall command configure deps asan tsan test-arm64 clean cuda help
+.PHONY: all run test check docs wheel test-onnx torture install uninstall command configure deps asan tsan test-arm64 clean cuda help
 
 all: configure   ## Install what is needed and build
 	@cmake --build --preset release
@@ -47,6 +47,10 @@ uninstall:       ## Remove what was installed last from here
 	@sed -n 's|^\(.*/crema\)/.*|$(DESTDIR)\1|p' "$(BUILD)/install_manifest.txt" | sort -u | \
 	  while IFS= read -r folder; do [ ! -d "$$folder" ] || find "$$folder" -type d -empty -delete; done
 	@rm "$(BUILD)/install_manifest.txt"
+
+test-onnx: all   ## Compare with ONNX Runtime and PyTorch, in a Python environment
+	@scripts/test_onnx.sh $(BUILD)
+	@ctest --preset release -L '^onnx$$' --verbose
 
 torture: all     ## Kill, interrupt and starve training and the tools, for half an hour
 	@cmake --build --preset release --target torture
