@@ -36,6 +36,8 @@ static crema_save_options save_options;
 static crema_weights_options weights_options;
 static crema_solver_options solver_options;
 static crema_model_options model_options;
+static crema_onnx_options onnx_options;
+static crema_onnx_comparison onnx_comparison;
 static crema_session_options session_options;
 static crema_session_memory session_memory;
 static crema_device_info info;
@@ -198,6 +200,10 @@ static int64_t is_empty_text(const char *result) {
   N(crema_model_destroy, (A(0, model)))                                                           \
   V(crema_model_explain, 0, (A(0, model)))                                                        \
   S(crema_model_preprocessing, (A(0, model), 0, A(1, &found_preprocessing)))                      \
+  N(crema_onnx_options_init, (A(0, &onnx_options)))                                               \
+  O(crema_onnx_export, "options", (A(0, net), A(1, &onnx_options), A(2, missing)))                \
+  S(crema_onnx_import, (A(0, missing), A(1, missing), A(2, missing)))                             \
+  S(crema_onnx_compare, (A(0, net), A(1, missing), A(2, &onnx_comparison)))                       \
   S(crema_preprocessing_create, (A(0, net), 0, A(1, &made_preprocessing)))                        \
   N(crema_preprocessing_destroy, (A(0, preprocessing)))                                           \
   V(crema_preprocessing_guess, 0, (A(0, preprocessing)))                                          \
@@ -491,6 +497,7 @@ static int make_objects(void **state) {
   crema_net_options_init(&net_options);
   crema_weights_options_init(&weights_options);
   crema_model_options_init(&model_options);
+  crema_onnx_options_init(&onnx_options);
   crema_solver_options_init(&solver_options);
   ok(crema_device_get(CREMA_DEVICE_CPU, 0, &cpu));
   ok(crema_context_create(cpu, 1, &context));

@@ -42,6 +42,10 @@ static crema_view *made_view, *seen;
 static void *made_bytes;
 static char *made_text;
 static crema_net *other;
+static crema_net *plain; /* for ONNX */
+static crema_onnx_options onnx_options;
+static crema_onnx_comparison onnx_comparison;
+static char onnx_path[PATH_SIZE], onnx_net_path[PATH_SIZE], onnx_weights_path[PATH_SIZE];
 static crema_layer *own; /* of the net's layer of a type that this program registers */
 
 static crema_shape shape = {.axes = 4, .dim = {1, 3, 4, 4}}, wide = {.axes = 1, .dim = {96}};
@@ -95,6 +99,16 @@ static char blob_text[CREMA_BLOB_TEXT];
   " loss_weight: 1 }\n"                                                               \
   "layer { name: 'a' type: 'Silence' bottom: 'p' }\n"                                 \
   "layer { name: 'b' type: 'Silence' bottom: 'p' include { phase: TEST } }\n"
+
+/* A parameter, a value in place, and layers without nodes in ONNX. */
+#define PLAIN                                                                                      \
+  "layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: 1 dim: 2 dim: 3 dim: 3 } " \
+  "} }\n"                                                                                          \
+  "layer { name: 'conv' type: 'Convolution' bottom: 'x' top: 'y' convolution_param {"              \
+  " num_output: 2 kernel_size: 2 } }\n"                                                            \
+  "layer { name: 'relu' type: 'ReLU' bottom: 'y' top: 'y' }\n"                                     \
+  "layer { name: 'drop' type: 'Dropout' bottom: 'y' top: 'd' }\n"                                  \
+  "layer { name: 'prob' type: 'Softmax' bottom: 'd' top: 'prob' }\n"
 
 /* Something for each pass of a compiled model. */
 #define MODEL                                                                                    \
@@ -214,7 +228,7 @@ static void drop_line(void *user, crema_log_level level, const char *file, int l
 
 /* Functions that may fail, with the objects that each needs: b(lobs), v(alues in the first),
  * m(emory), c(ontexts), e(vent), n(et), p(reprocessing of its input), o(ther net), s(olver),
- * k (a model), i (and a session of it). */
+ * k (a model), i (and a session of it), x (a net of phase TEST that ONNX can express). */
 #define FALLIBLE(X)                                                                               \
   X(crema_blob_create, "", (&shape, &made_blob))                                                  \
   X(crema_blob_create_typed, "", (&shape, CREMA_F16, CREMA_F64, &made_blob))                      \
@@ -277,6 +291,9 @@ static void drop_line(void *user, crema_log_level level, const char *file, int l
   X(crema_net_forward, "n", (net, &loss))                                                         \
   X(crema_net_backward, "n", (net))                                                               \
   X(crema_preprocessing_create, "n", (net, 0, &made_preprocessing))                               \
+  X(crema_onnx_export, "x", (plain, &onnx_options, onnx_path))                                    \
+  X(crema_onnx_import, "x", (onnx_path, onnx_net_path, onnx_weights_path))                        \
+  X(crema_onnx_compare, "x", (plain, onnx_path, &onnx_comparison))                                \
   X(crema_preprocessing_set_options, "np", (preprocessing, &image_options))                       \
   X(crema_preprocessing_set_labels, "np", (preprocessing, path_of("net")))                        \
   X(crema_preprocessing_labels, "np", (preprocessing, 0, &label, &byte_count))                    \
@@ -339,6 +356,7 @@ static void drop_line(void *user, crema_log_level level, const char *file, int l
   X(crema_log_set, (drop_line, NULL, CREMA_LOG_ERROR))                                         \
   X(crema_model_options_init, (&model_options))                                                \
   X(crema_model_explain, (model))                                                              \
+  X(crema_onnx_options_init, (&onnx_options))                                                  \
   X(crema_preprocessing_guess, (preprocessing))                                                \
   X(crema_preprocessing_options, (preprocessing))                                              \
   X(crema_preprocessing_destroy, (made_preprocessing))                                         \
@@ -528,6 +546,7 @@ static void make_objects(const char *objects) {
   if (needs(objects, 'k')) ok(crema_model_load(path_of("model"), NULL, &model_options, &model));
   if (needs(objects, 'i')) ok(crema_session_create(model, &session_options, &session));
   if (needs(objects, 'o')) ok(crema_net_load(path_of("net"), &net_options, &other));
+  if (needs(objects, 'x')) ok(crema_net_load(path_of("plain"), NULL, &plain));
   if (needs(objects, 's')) ok(crema_solver_load(path_of("solver"), &solver_options, &solver));
 }
 
@@ -559,6 +578,7 @@ static void free_objects(void) {
   FREE(crema_model_destroy, model);
   FREE(crema_solver_destroy, solver);
   FREE(crema_net_destroy, other);
+  FREE(crema_net_destroy, plain);
   FREE(crema_net_destroy, net);
   FREE(crema_event_destroy, event);
   if (stream != NULL) ok(crema_context_finish(stream));
@@ -719,6 +739,10 @@ static int make_files(void **state) {
   ok(crema_layer_register(&asking_type));
   write_text("net", NET);
   write_text("model", MODEL);
+  write_text("plain", PLAIN);
+  snprintf(onnx_path, sizeof onnx_path, "%s/plain.onnx", folder);
+  snprintf(onnx_net_path, sizeof onnx_net_path, "%s/read", folder);
+  snprintf(onnx_weights_path, sizeof onnx_weights_path, "%s/read_weights", folder);
   snprintf(solver_text, sizeof solver_text,
            "net_param { %s } base_lr: 0.1 momentum: 0.9 lr_policy: 'fixed' max_iter: 2 display: 1\n"
            "test_iter: 1 test_interval: 1 solver_mode: CPU snapshot_prefix: '%s/s' random_seed: 1\n"
@@ -734,15 +758,17 @@ static int make_files(void **state) {
   crema_net_options_init(&net_options);
   crema_weights_options_init(&weights_options);
   crema_model_options_init(&model_options);
+  crema_onnx_options_init(&onnx_options);
   crema_session_options_init(&session_options);
   crema_solver_options_init(&solver_options);
   ok(crema_device_get(CREMA_DEVICE_CPU, 0, &cpu));
-  make_objects("ns");
+  make_objects("nsx");
   ok(crema_net_save_weights(net, path_of("weights")));
   ok(crema_net_save_weights_memory(net, NULL, &weights, &weights_size));
   ok(crema_net_save_weights(crema_solver_net(solver), path_of("trained")));
   ok(crema_solver_step(solver, 1));
   ok(crema_solver_snapshot(solver));
+  ok(crema_onnx_export(plain, &onnx_options, onnx_path));
   free_objects();
   return 0;
 }
@@ -750,6 +776,10 @@ static int make_files(void **state) {
 static int remove_files(void **state) {
   static const char *const names[] = {"net",
                                       "model",
+                                      "plain",
+                                      "plain.onnx",
+                                      "read",
+                                      "read_weights",
                                       "solver",
                                       "mean",
                                       "a.jpg",
