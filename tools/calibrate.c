@@ -63,7 +63,9 @@ static crema_status calibrate(calibrate_flags *flags, cr_calibrate_method method
   options.device = device;
   CR_TRY_GOTO(cr_file_draft_check(flags->out), out);
   CR_TRY_GOTO(crema_net_load(flags->model, &options, &net), out);
-  CR_TRY_GOTO(crema_net_load_weights_with(net, flags->weights, &weights), out);
+  if (flags->weights != NULL) {
+    CR_TRY_GOTO(crema_net_load_weights_with(net, flags->weights, &weights), out);
+  }
   CR_TRY_GOTO(cr_calibration_create(net, &c), out);
   CR_TRY_GOTO(run(c, net, flags), out);
   CR_TRY_GOTO(cr_calibration_write(c, method, flags->out), out);

@@ -100,6 +100,7 @@ static crema_status open_net(classifier *c) {
   plain.device = c->device;
   plain.math = c->math;
   CR_TRY(crema_net_load(o->model, &plain, &c->opened.net));
+  if (o->weights == NULL) return CREMA_OK;
   return crema_net_load_weights_with(c->opened.net, o->weights, &weights);
 }
 
@@ -196,11 +197,11 @@ static void free_classifier(classifier *c) {
 /* `image`: the first argument. */
 static bool check_flags(classify_options *o, const char *image) {
   const char *ending = strrchr(image, '.');
-  if (o->model != NULL && o->weights == NULL) {
+  if (o->model != NULL && o->weights == NULL && !cli_is_onnx(o->model)) {
     cli_usage_error("classify: missing required flag -weights FILE, as -model is given");
   } else if (o->top < 1) {
     cli_usage_error("-top: expected a number above 0, found %lld", (long long)o->top);
-  } else if (ending != NULL && strcmp(ending, ".prototxt") == 0) {
+  } else if (ending != NULL && (strcmp(ending, ".prototxt") == 0 || cli_is_onnx(image))) {
     cli_usage_error("classify: %s is a network, not an image; use -model %s", image, image);
   } else {
     return cli_image_flags_check(&o->image);
@@ -226,8 +227,8 @@ int crema_cmd_classify(int argc, char **argv) {
   classify_options *o = &c.options;
   enum { OWN = 10 };
   cli_flag flags[OWN + CLI_IMAGE_FLAGS] = {
-      {"model", CLI_FILE, &o->model, "the network (deploy form)"},
-      {"weights", CLI_FILE, &o->weights, "its .caffemodel"},
+      {"model", CLI_FILE, &o->model, "the network (deploy form), or an .onnx file"},
+      {"weights", CLI_FILE, &o->weights, "its .caffemodel; an .onnx file needs none"},
       {"labels", CLI_FILE, &o->labels, "names of the classes, one per line"},
       {"top", CLI_INT, &o->top, "how many classes to print"},
       {"gpu", CLI_DEVICE, &o->gpu, CLI_GPU_HELP},

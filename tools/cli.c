@@ -198,6 +198,20 @@ static bool has_too_many(const cli_spec *spec, int argc) {
   return spec->max_arguments >= 0 && argc - 1 > spec->max_arguments;
 }
 
+bool cli_is_onnx(const char *path) {
+  static const char end[] = ".onnx";
+  const size_t length = strlen(path), size = sizeof end - 1;
+  return length > size && strcmp(path + length - size, end) == 0;
+}
+
+/* Whether the flag is -weights and the net is an ONNX file, which has its weights. `model`: the net
+ * if -model is not given. */
+static bool is_in_model(const cli_spec *spec, const cli_flag *flag, const char *model) {
+  const cli_flag *net = cli_find_flag(spec->flags, spec->flag_count, "model", strlen("model"));
+  if (net == NULL || strcmp(flag->name, "weights") != 0) return false;
+  return cli_is_onnx(text_of(net)[0] == '\0' ? model : text_of(net));
+}
+
 /* Gives the file flags that are not set the first arguments, which it removes. */
 static bool take_files(const cli_spec *spec, int *argc, char **argv) {
   const cli_flag *given = NULL;
@@ -208,6 +222,7 @@ static bool take_files(const cli_spec *spec, int *argc, char **argv) {
       given = flag;
       continue;
     }
+    if (is_in_model(spec, flag, *argc < 2 ? "" : argv[1])) continue;
     if (*argc < 2) return report_missing(spec, flag);
     *(const char **)flag->value = argv[1];
     --*argc;
@@ -223,7 +238,7 @@ static bool check_required(const cli_spec *spec) {
   for (int i = 0; i < CLI_MAX_REQUIRED && spec->required[i] != NULL; ++i) {
     const char *name = spec->required[i];
     const cli_flag *flag = cli_find_flag(spec->flags, spec->flag_count, name, strlen(name));
-    if (text_of(flag)[0] == '\0') return report_missing(spec, flag);
+    if (text_of(flag)[0] == '\0' && !is_in_model(spec, flag, "")) return report_missing(spec, flag);
   }
   return true;
 }

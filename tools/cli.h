@@ -60,7 +60,8 @@ enum { CLI_MAX_FILE_FLAGS = 2, CLI_MAX_REQUIRED = 3, CLI_EXIT_USAGE = 2 };
 typedef struct cli_spec {
   const char *command;
   const char *arguments; /* positional arguments for the usage line, "" for none */
-  /* Required flags of text. The first positional arguments stand for flags that are not given. */
+  /* Required flags of text. The first positional arguments stand for flags that are not given. The
+   * flag "weights" may be missing if "model" is an ONNX file. */
   const char *file_flag[CLI_MAX_FILE_FLAGS];
   const char *required[CLI_MAX_REQUIRED]; /* further flags of text without a default */
   int min_arguments;                      /* these and the next without the file flags */
@@ -70,6 +71,9 @@ typedef struct cli_spec {
   const cli_flag *flags;
   size_t flag_count;
 } cli_spec;
+
+/* Whether a file is ONNX by the end of its name, ".onnx": a net with its weights. */
+bool cli_is_onnx(const char *path);
 
 /* Reads the flags of argv[1..*argc-1] into spec->flags. Accepted: -flag value, -flag=value and the
  * same with two dashes; flags and positional arguments in any order; "--" ends the flags. A bool

@@ -180,6 +180,7 @@ static crema_status open_net(extractor *x, const extract_flags *flags) {
     plain.device = x->device;
     plain.math = x->math;
     CR_TRY(crema_net_load(flags->model, &plain, &x->opened.net));
+    if (flags->weights == NULL) return CREMA_OK;
     return crema_net_load_weights_with(x->opened.net, flags->weights, &flags->options);
   }
   for (int i = 0; i < x->count; ++i) keep[i] = x->feature[i].blob_name;
@@ -228,6 +229,7 @@ static const char help_text[] =
     "  hdf5           one dataset with the blob's name\n"
     "With -images, NET is a deploy net, and each image of the list is one batch, up to BATCHES.\n"
     "The transform_param of its Input layer says how pixels become values, as for classify.\n"
+    "An .onnx file is a NET with its weights; WEIGHTS is omitted.\n"
     "The last arguments CPU, or GPU and a number, stand for -gpu, as in Caffe's tool.\n"
     "\n"
     "Example:\n"

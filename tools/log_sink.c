@@ -32,12 +32,18 @@ static log_sink sink = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static const char *const clear_line = "\r\033[K";
 static const char *const yellow = "\033[33m", *const red = "\033[31m", *const plain = "\033[0m";
 
+/* Whether a list continues on an indented line, which cannot be taken for a line of the log. */
+static bool continues(const char *text) {
+  return text[0] == '\n' && text[1] == ' ' && text[2] == ' ';
+}
+
 /* Names come from files that anybody may have written: they must neither control the terminal nor
  * look like log lines. */
 static const char *printable(const char *text, char out[TEXT_MAX]) {
   size_t n = 0;
   for (const char *at = text; *at != '\0';) {
     size_t size = cr_utf8_size(at);
+    if (size == 0 && continues(at)) size = 1;
     if (n + (size == 0 ? 1 : size) >= TEXT_MAX) break;
     if (size == 0) out[n] = '?';
     else memcpy(out + n, at, size);

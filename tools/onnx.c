@@ -133,11 +133,6 @@ static int import_net(const onnx_flags *flags, const char *from, const char *net
 
 /* ---- the command ----------------------------------------------------------------- */
 
-static bool ends_in_onnx(const char *path) {
-  const size_t length = strlen(path);
-  return length > 5 && strcmp(path + length - 5, ".onnx") == 0;
-}
-
 static int run(const onnx_flags *flags, int count, char **argv) {
   static const char *const words[] = {"export", "import"};
   const int task = cli_find_word("onnx", argv[1], words, 2);
@@ -146,7 +141,7 @@ static int run(const onnx_flags *flags, int count, char **argv) {
   if (task == 0 && count == 3) return export_net(flags, file[0], NULL, file[1]);
   if (task == 0) return export_net(flags, file[0], file[1], file[2]);
   if (count != 4) return cli_usage_error("onnx import: expected IN.onnx NET WEIGHTS");
-  if (!ends_in_onnx(file[0])) {
+  if (!cli_is_onnx(file[0])) {
     return cli_usage_error("onnx import: %s: the name must end in .onnx", file[0]);
   }
   return import_net(flags, file[0], file[1], file[2]);
