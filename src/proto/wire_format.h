@@ -33,9 +33,12 @@ typedef struct cr_wire_input {
    * loaded. The values stay in place and need not be aligned. 0: all values are loaded. */
   size_t run;
   const ProtobufCMessageDescriptor *run_type; /* NULL: BlobProto */
+  /* The most memory for the message, with values that stay in place excluded; 0: any amount. A few
+   * bytes of a hostile file stand for many times their size. */
+  size_t budget;
 } cr_wire_input;
 
-/* cr_wire_parse of the input. If values stay in the input, the message is freed with cr_wire_free,
+/* cr_wire_parse of the input. CREMA_E_CORRUPT also for a message above the budget. If values stay in the input, the message is freed with cr_wire_free,
  * and no change may free them. */
 crema_status cr_wire_parse_input(const ProtobufCMessageDescriptor *type, const cr_wire_input *input,
                                  const char *source, ProtobufCMessage **out) CREMA_MUST_USE;

@@ -16,6 +16,7 @@ typedef struct message_reader {
   const uint8_t *end;
   const char *source;
   const cr_wire_input *input;
+  size_t *used; /* of the budget */
 } message_reader;
 
 /* The unread rest of one message. */
@@ -47,6 +48,20 @@ static crema_status fail_at(const message_reader *r, const uint8_t *at, const ch
                             const ProtobufCMessageDescriptor *type) {
   return cr_fail(CREMA_E_CORRUPT, "%s: byte %zu: %s in %s", r->source, (size_t)(at - r->start),
                  what, type->short_name);
+}
+
+/* Before `count` items of `width` bytes are allocated. */
+static crema_status charge(const message_reader *r, size_t count, size_t width) {
+  enum { OVERHEAD = 16 }; /* of the allocator */
+  const size_t budget = r->input->budget;
+  if (budget == 0) return CREMA_OK;
+  const size_t left = budget - *r->used;
+  if (count < left / width && count * width + OVERHEAD <= left) {
+    *r->used += count * width + OVERHEAD;
+    return CREMA_OK;
+  }
+  return cr_fail(CREMA_E_CORRUPT, "%s: its messages need more than %zu bytes of memory", r->source,
+                 budget);
 }
 
 /* Before the bytes from `at` to `end` are looked at. */
@@ -300,6 +315,7 @@ static crema_status store_string(const message_reader *r, const ProtobufCFieldDe
     return cr_fail(CREMA_E_CORRUPT, "%s: byte %zu: a NUL byte in the string %s", r->source,
                    (size_t)(record->payload - r->start), field->name);
   }
+  CR_TRY(charge(r, size + 1, 1));
   char *text = malloc(size + 1);
   if (text == NULL) return cr_fail_memory(size + 1, field->name);
   memcpy(text, record->payload, size);
@@ -313,6 +329,7 @@ static crema_status store_bytes(const message_reader *r, const ProtobufCFieldDes
                                 const wire_record *record, ProtobufCBinaryData *slot) {
   const ProtobufCBinaryData *fallback = field->default_value;
   size_t size = (size_t)(record->end - record->payload);
+  CR_TRY(charge(r, size, 1));
   uint8_t *data = malloc(size > 0 ? size : 1);
   if (data == NULL) return cr_fail_memory(size, field->name);
   memcpy(data, record->payload, size);
@@ -320,6 +337,12 @@ static crema_status store_bytes(const message_reader *r, const ProtobufCFieldDes
   if (own && !is_input(r, slot->data)) free(slot->data);
   *slot = (ProtobufCBinaryData){size, data};
   return CREMA_OK;
+}
+
+static crema_status new_message(const message_reader *r, const ProtobufCMessageDescriptor *type,
+                                ProtobufCMessage **out) {
+  CR_TRY(charge(r, 1, type->sizeof_message));
+  return cr_message_new(type, out);
 }
 
 static crema_status store_value(const message_reader *r, const ProtobufCFieldDescriptor *field,
@@ -330,7 +353,7 @@ static crema_status store_value(const message_reader *r, const ProtobufCFieldDes
     case PROTOBUF_C_TYPE_MESSAGE: {
       ProtobufCMessage **message = slot;
       const bool fresh = *message == NULL;
-      if (fresh) CR_TRY(cr_message_new(field->descriptor, message));
+      if (fresh) CR_TRY(new_message(r, field->descriptor, message));
       return read_message(r, *message, (wire_cursor){record->payload, record->end}, fresh);
     }
     default: break;
@@ -377,8 +400,10 @@ static crema_status read_repeated(const message_reader *r, ProtobufCMessage *mes
 }
 
 /* The array must have room for one more. */
-static crema_status keep_unknown(ProtobufCMessage *message, const wire_record *record) {
+static crema_status keep_unknown(const message_reader *r, ProtobufCMessage *message,
+                                 const wire_record *record) {
   size_t size = (size_t)(record->end - record->body);
+  CR_TRY(charge(r, size, 1));
   uint8_t *data = malloc(size > 0 ? size : 1);
   if (data == NULL) return cr_fail_memory(size, "an unknown field");
   memcpy(data, record->body, size);
@@ -387,14 +412,17 @@ static crema_status keep_unknown(ProtobufCMessage *message, const wire_record *r
   return CREMA_OK;
 }
 
-static crema_status reserve(ProtobufCMessage *message, const wire_survey *found) {
+static crema_status reserve(const message_reader *r, ProtobufCMessage *message,
+                            const wire_survey *found) {
   const ProtobufCMessageDescriptor *type = message->descriptor;
   for (unsigned i = 0; i < type->n_fields; ++i) {
     if (type->fields[i].label != PROTOBUF_C_LABEL_REPEATED) continue;
-    if (found->in_place[i] != NULL) continue;
+    if (found->in_place[i] != NULL || found->counts[i] == 0) continue;
+    CR_TRY(charge(r, found->counts[i], cr_field_width(&type->fields[i])));
     CR_TRY(cr_field_reserve(message, &type->fields[i], found->counts[i]));
   }
   if (found->unknown == 0) return CREMA_OK;
+  CR_TRY(charge(r, found->unknown, sizeof(ProtobufCMessageUnknownField)));
   size_t size = (message->n_unknown_fields + found->unknown) * sizeof(ProtobufCMessageUnknownField);
   void *grown = realloc(message->unknown_fields, size);
   if (grown == NULL) return cr_fail_memory(size, "unknown fields");
@@ -442,7 +470,7 @@ static crema_status read_message(const message_reader *r, ProtobufCMessage *mess
     return cr_fail(CREMA_E_INTERNAL, "%s is too wide", type->name);
   CR_TRY(survey(r, type, c, &found));
   if (fresh) CR_TRY(check_required(r, type, &found, c.at));
-  CR_TRY(reserve(message, &found));
+  CR_TRY(reserve(r, message, &found));
   while (c.at < c.end) {
     wire_record record;
     const ProtobufCFieldDescriptor *field;
@@ -454,7 +482,7 @@ static crema_status read_message(const message_reader *r, ProtobufCMessage *mess
       CR_TRY(need(r, record.body, record.end));
     }
     if (field == NULL) {
-      CR_TRY(keep_unknown(message, &record));
+      CR_TRY(keep_unknown(r, message, &record));
     } else if (field->label == PROTOBUF_C_LABEL_REPEATED) {
       CR_TRY(read_repeated(r, message, field, &record, count));
     } else {
@@ -499,7 +527,8 @@ crema_status cr_wire_parse_input(const ProtobufCMessageDescriptor *type, const c
                                  const char *source, ProtobufCMessage **out) {
   static const uint8_t nothing[1];
   const uint8_t *start = input->size > 0 ? input->bytes : nothing;
-  message_reader r = {start, start + input->size, source, input};
+  size_t used = 0;
+  message_reader r = {start, start + input->size, source, input, &used};
   ProtobufCMessage *message;
   *out = NULL;
   CR_TRY(cr_message_new(type, &message));
@@ -520,7 +549,7 @@ crema_status cr_wire_parse(const ProtobufCMessageDescriptor *type, const uint8_t
 crema_status cr_wire_walk(const ProtobufCMessageDescriptor *type, const uint8_t *bytes, size_t size,
                           const char *source, cr_wire_visit *visit, void *user) {
   const cr_wire_input input = {.bytes = bytes, .size = size};
-  message_reader r = {bytes, bytes + size, source, &input};
+  message_reader r = {bytes, bytes + size, source, &input, NULL};
   wire_cursor c = {bytes, bytes + size};
   while (c.at < c.end) {
     wire_record record;

@@ -10,12 +10,15 @@
 
 /* Values of this size stay in the file's bytes. */
 enum { RUN = 256 };
+/* The memory for messages: so many times the size of the file, and an amount for small files. */
+enum { TIMES = 10, SMALL = 1 << 16 };
 
 static cr_wire_input input_of(const cr_buffer *bytes) {
   return (cr_wire_input){.bytes = (const uint8_t *)bytes->data,
                          .size = bytes->size,
                          .run = RUN,
-                         .run_type = &onnx__tensor_proto__descriptor};
+                         .run_type = &onnx__tensor_proto__descriptor,
+                         .budget = TIMES * bytes->size + SMALL};
 }
 
 bool cr_onnx_is_path(const char *path) {

@@ -147,6 +147,10 @@ static crema_status take_node(cr_import *import, const Onnx__NodeProto *proto) {
                          .op = proto->op_type == NULL ? "" : proto->op_type,
                          .inputs = (int)proto->n_input,
                          .outputs = (int)proto->n_output};
+  if (node.outputs == 0) {
+    return cr_fail(CREMA_E_CORRUPT, "%s: node '%s' (%s) has no output", import->model->path,
+                   proto->name == NULL ? "" : proto->name, node.op);
+  }
   CR_TRY(
       cr_arena_alloc(&import->arena, (proto->n_input + proto->n_output) * sizeof(void *), &ends));
   node.input = ends;
