@@ -387,6 +387,7 @@ BINARIES = {
     "fuzz/corpus.tar.zst": "where the fuzz targets start",
     "models/squeezenet_v1.0/squeezenet_v1.0.caffemodel": "the model of the examples",
     "models/squeezenet_v1.0/reference.h5": "its inputs and outputs, for the tests",
+    "tests/onnx/cases.tar.zst": "small ONNX files with their outputs, for the tests",
     "tests/golden/golden.tar.zst": "inputs and outputs of every layer and solver, for the tests",
 }
 

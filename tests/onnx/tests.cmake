@@ -1,3 +1,5 @@
+crema_unpack(onnx_cases ${CMAKE_CURRENT_LIST_DIR}/cases.tar.zst ${PROJECT_BINARY_DIR}/onnx_cases)
+
 # Comparisons with ONNX Runtime and PyTorch, whose Python packages `make test-onnx` installs; without them,
 # exit code 77.
 if(TARGET crema_python AND NOT CREMA_SANITIZE)
