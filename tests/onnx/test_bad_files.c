@@ -2,6 +2,11 @@
  * and no files. */
 #include "onnx/model_text.h"
 
+/* A graph that reads the constant c. */
+#define C(fields)                                \
+  X "initializer { name: 'c' data_type: " fields \
+    " } node { op_type: 'Add' input: 'x' input: 'c' output: 'y' } " OUTPUT("y")
+
 TEST(graphs) {
   static const struct {
     const char *graph;
@@ -17,11 +22,8 @@ TEST(graphs) {
       {X NODE("Relu", "x", "y") OUTPUT("z"), CREMA_E_CORRUPT, "no node makes the output 'z'"},
       {X NODE("Relu", "x", "y") NODE("Relu", "x", "y") OUTPUT("y"), CREMA_E_CORRUPT,
        "two nodes make the value 'y'"},
-      {X "node { name: 'n' op_type: 'Relu' input: 'x' } " OUTPUT("x"), CREMA_E_CORRUPT,
-       "node 'n' (Relu) has no output"},
       {X NODE("Relu", "x", "x") OUTPUT("x"), CREMA_E_CORRUPT, "two nodes make the value 'x'"},
-      {X "initializer { name: 'c' data_type: 1 dims: 1 float_data: 1 } "
-         "initializer { name: 'c' data_type: 1 dims: 1 float_data: 2 } " OUTPUT("x"),
+      {"initializer { name: 'c' data_type: 1 dims: 1 float_data: 1 } " C("1 dims: 1 float_data: 2"),
        CREMA_E_CORRUPT, "two nodes make the value 'c'"},
       {"input { type { tensor_type { elem_type: 1 shape { } } } } ", CREMA_E_CORRUPT,
        "an input has no name"},
@@ -30,15 +32,15 @@ TEST(graphs) {
        "axis 1 of input 'x' has no fixed size ('height'); export the model with a fixed size"},
       {X "sparse_initializer { } " OUTPUT("x"), CREMA_E_UNSUPPORTED,
        "sparse tensors are not supported"},
-      {X "initializer { name: 'c' data_type: 1 dims: 2 float_data: 1 } ", CREMA_E_CORRUPT,
+      {C("1 dims: 2 float_data: 1"), CREMA_E_CORRUPT,
        "tensor 'c' does not hold 2 values of type FLOAT"},
-      {X "initializer { name: 'c' data_type: 1 dims: 1 raw_data: '123' } ", CREMA_E_CORRUPT,
+      {C("1 dims: 1 raw_data: '123'"), CREMA_E_CORRUPT,
        "tensor 'c' does not hold 1 values of type FLOAT"},
-      {X "initializer { name: 'c' data_type: 7 dims: 1 raw_data: '1234' } ", CREMA_E_CORRUPT,
+      {C("7 dims: 1 raw_data: '1234'"), CREMA_E_CORRUPT,
        "tensor 'c' does not hold 1 values of type INT64"},
-      {X "initializer { name: 'c' data_type: 8 dims: 1 string_data: 'a' } ", CREMA_E_UNSUPPORTED,
+      {C("8 dims: 1 string_data: 'a'"), CREMA_E_UNSUPPORTED,
        "tensor 'c' of type STRING is not supported"},
-      {X "initializer { name: 'c' data_type: 77 dims: 1 raw_data: 'a' } ", CREMA_E_UNSUPPORTED,
+      {C("77 dims: 1 raw_data: 'a'"), CREMA_E_UNSUPPORTED,
        "tensor 'c' of type type 77 is not supported"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
@@ -50,15 +52,15 @@ TEST(extents) {
   static const char *const graphs[] = {
       INPUT("x", "1", DIM("9223372036854775807")) OUTPUT("x"),
       INPUT("x", "1", DIM("4294967296") DIM("4294967296")) OUTPUT("x"),
-      X "initializer { name: 'c' data_type: 1 dims: 4294967296 dims: 4294967296 } " OUTPUT("x"),
-      X "initializer { name: 'c' data_type: 1 dims: -1 } " OUTPUT("x"),
-      X "initializer { name: 'c' data_type: 1 dims: 2147483647 float_data: 1 } " OUTPUT("x"),
+      C("1 dims: 4294967296 dims: 4294967296"),
+      C("1 dims: -1"),
+      C("1 dims: 2147483647 float_data: 1"),
   };
   char many[4096] = "";
   for (size_t i = 0; i < sizeof graphs / sizeof *graphs; ++i) {
     write_graph(graphs[i]);
-    assert_int_not_equal(crema_onnx_import(path_of("m.onnx"), path_of("net"), path_of("weights")),
-                         CREMA_OK);
+    crema_net *net = NULL; /* an import writes shapes that no memory has */
+    assert_int_not_equal(crema_net_load(path_of("m.onnx"), NULL, &net), CREMA_OK);
     assert_true(crema_error_text()[0] != '\0');
   }
   for (int i = 0; i <= CREMA_MAX_AXES; ++i) strcat(many, DIM("1"));
@@ -91,20 +93,19 @@ TEST(models) {
 
 /* One message lists all nodes. */
 TEST(all_rejections) {
-  check_graph_says(X
-                   "node { name: 'a' op_type: 'NonZero' input: 'x' output: 'p' } "
+  check_graph_says(X OUTPUT("p") "node { name: 'a' op_type: 'Det' input: 'x' output: 'p' } "
                    "node { name: 'b' op_type: 'Relu' input: 'x' output: 'q' } "
                    "node { op_type: 'Fused' domain: 'com.example' input: 'q' output: 'r' } "
                    "node { name: 'after' op_type: 'Relu' input: 'r' output: 's' } "
                    "node { name: 'c' op_type: 'Unknown' input: 's' output: 't' } " OUTPUT("t"),
                    CREMA_E_UNSUPPORTED,
                    "3 nodes cannot be imported:"
-                   "\n  node 'a' (NonZero): no layer computes this operator"
+                   "\n  node 'a' (Det): no layer computes this operator"
                    "\n  node 'r' (Fused): operators of the domain 'com.example' are not supported"
                    "\n  node 'c' (Unknown): no layer computes this operator");
-  check_graph_says(X NODE("NonZero", "x", "y") OUTPUT("y"), CREMA_E_UNSUPPORTED,
+  check_graph_says(X NODE("Det", "x", "y") OUTPUT("y"), CREMA_E_UNSUPPORTED,
                    "1 node cannot be imported:"
-                   "\n  node 'y' (NonZero): no layer computes this operator");
+                   "\n  node 'y' (Det): no layer computes this operator");
 }
 
 /* Each pair of bytes is an empty node, tensor, input or unknown field of the graph, which takes
