@@ -45,6 +45,8 @@ TARGETS = {
                                "src/infer/pass_fuse.c", "src/infer/pass_train.c", "src/infer/program.c",
                                "src/infer/session.c"]),
     "net": (["*.prototxt"], ["src/net/graph.c", "src/net/net.c", "src/net/filter.c", "src/net/split.c"]),
+    "onnx": (["*.onnx"], ["src/onnx/format/model_file.c",
+                            *(f"src/onnx/import/{path.name}" for path in (ROOT / "src/onnx/import").glob("*.c"))]),
     "pnm": (["*.pbm", "*.pgm", "*.ppm"], ["src/data/image/image_pnm.c"]),
     "png": (["*.png"], ["src/data/image/image_png.c"]),
     "solver": (["*solver*.prototxt"], ["src/solver/solver.c", "src/solver/nets.c", "src/solver/rate.c"]),

@@ -4,7 +4,7 @@ set(corpus_dir ${PROJECT_BINARY_DIR}/corpus)
 crema_unpack(fuzz_corpus ${PROJECT_SOURCE_DIR}/fuzz/corpus.tar.zst ${corpus_dir})
 
 # Targets that make files, nets or pictures take longer per input.
-set(fuzz_slow hdf5 leveldb state solver net model jpeg png)
+set(fuzz_slow hdf5 leveldb state solver net model onnx jpeg png)
 set(corpus_of_model net)
 foreach(name ${CREMA_FUZZ_NAMES})
   crema_fuzz_target(fuzz_run_${name} ${name} ${CMAKE_CURRENT_LIST_DIR}/driver.c)
