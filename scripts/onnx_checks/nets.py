@@ -7,7 +7,7 @@ from caffe.proto import caffe_pb2
 from google.protobuf import text_format
 
 # Layers of training, and the layer that a deploy file has in their place.
-INFERENCE_FORMS = {"SoftmaxWithLoss": "Softmax", "SoftmaxWithLossOHEM": "Softmax",
+INFERENCE_FORMS = {"InfogainLoss": "Softmax", "SoftmaxWithLoss": "Softmax", "SoftmaxWithLossOHEM": "Softmax",
                    "WeightedSoftmaxWithLoss": "Softmax", "SigmoidCrossEntropyLoss": "Sigmoid"}
 
 
@@ -56,6 +56,8 @@ def inference_form(text):
             continue
         changed = True
         layer.type = form
+        if layer.HasField("infogain_loss_param"):
+            layer.softmax_param.axis = layer.infogain_loss_param.axis
         layer.ClearField("loss_param")
         layer.ClearField("loss_weight")
         del layer.bottom[1:]

@@ -147,6 +147,14 @@ TEST(layers_of_training) {
   crema_net_destroy(net);
 }
 
+TEST(nothing_to_export) {
+  crema_net *net =
+      make_net(IN("dim: 2 dim: 3") "layer { name: 's' type: 'Silence' bottom: 'x' }", CREMA_TEST);
+  assert_says(crema_onnx_export(net, NULL, path_of("none.onnx")), CREMA_E_UNSUPPORTED,
+              "the net has only data and layers of training; ONNX has no operators for them");
+  crema_net_destroy(net);
+}
+
 static crema_status no_forward(crema_layer *layer) {
   return crema_blob_reshape(crema_layer_top(layer, 0),
                             crema_blob_shape(crema_layer_bottom(layer, 0)));
