@@ -116,7 +116,7 @@ def main():
     """Runs a task."""
     args = parse()
     faulthandler.enable()
-    sys.path[:0] = [os.path.join(args.build, "python"), str(ROOT / "scripts")]
+    sys.path[:0] = [os.path.join(args.build, "python"), str(ROOT / "scripts"), str(ROOT / "scripts/onnx_cases")]
     os.environ.setdefault("GLOG_minloglevel", "2")
     from onnx_checks.report import Report
     report = Report(args.verbose, getattr(args, "rejections", False))

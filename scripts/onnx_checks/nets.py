@@ -115,8 +115,8 @@ def copy_parameters(source, target):
             blob.data[...] = other.data
 
 
-def run(net, arrays):
-    """The outputs of a net by name. Inputs take the shapes of the arrays."""
+def run(net, arrays, blobs=()):
+    """The outputs of a net, and the blobs listed in `blobs`, by name. Inputs take the shapes of the arrays."""
     for name, array in arrays.items():
         if name in net.inputs:
             net.blobs[name].reshape(*array.shape)
@@ -124,7 +124,7 @@ def run(net, arrays):
     for name, array in arrays.items():
         if name in net.inputs:
             net.blobs[name].data[...] = array
-    return {name: np.array(values) for name, values in net.forward().items()}
+    return {name: np.array(values) for name, values in net.forward(blobs=blobs).items()}
 
 
 # ---- comparing -----------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ add_test(NAME docs/models_page COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DI
   $<TARGET_FILE:crema_cli> --check)
 add_test(NAME docs/inside_diagrams
   COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/inside_svg.py --check)
+add_test(NAME docs/onnx_tables COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/onnx_tables.py)
 add_test(NAME docs/inside_names COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/inside_names.py)
 # Each document with blocks of commands is followed; its photos are cut out of the only one in the tree.
 file(GLOB_RECURSE documents CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/docs/*.md
