@@ -339,12 +339,6 @@ static crema_status store_bytes(const message_reader *r, const ProtobufCFieldDes
   return CREMA_OK;
 }
 
-static crema_status new_message(const message_reader *r, const ProtobufCMessageDescriptor *type,
-                                ProtobufCMessage **out) {
-  CR_TRY(charge(r, 1, type->sizeof_message));
-  return cr_message_new(type, out);
-}
-
 static crema_status store_value(const message_reader *r, const ProtobufCFieldDescriptor *field,
                                 const wire_record *record, void *slot) {
   switch (field->type) {
@@ -353,7 +347,9 @@ static crema_status store_value(const message_reader *r, const ProtobufCFieldDes
     case PROTOBUF_C_TYPE_MESSAGE: {
       ProtobufCMessage **message = slot;
       const bool fresh = *message == NULL;
-      if (fresh) CR_TRY(new_message(r, field->descriptor, message));
+      const ProtobufCMessageDescriptor *type = field->descriptor;
+      if (fresh) CR_TRY(charge(r, 1, type->sizeof_message));
+      if (fresh) CR_TRY(cr_message_new(type, message));
       return read_message(r, *message, (wire_cursor){record->payload, record->end}, fresh);
     }
     default: break;
