@@ -17,6 +17,8 @@ typedef struct value {
   bool given;       /* it is an input of the graph */
   bool used;        /* a node reads it */
   bool listed;      /* it is an output of the graph */
+  int open_axis;    /* 1 + the axis whose size depends on the data; 0: none */
+  bool fixed;       /* its shape does not depend on a symbolic batch */
 } value;
 
 typedef struct exporter {
@@ -181,8 +183,56 @@ static cr_onnx_layer *open_layer(exporter *x, int index, int bottoms, int tops,
   return l;
 }
 
-/* A bottom without a value is the result of a layer of training. A layer that has only such bottoms
- * disappears, too. */
+/* Whether axis 0 of a bottom has a size that depends on the data, which is like a symbolic batch.
+ * Rejects the layer for other such axes, and for bottoms that are results of layers of training. */
+static bool check_bottoms(exporter *x, const cr_net_layer *layer, cr_onnx_layer *l) {
+  bool open = false;
+  for (int b = 0; b < l->bottoms; ++b) {
+    const value *v = x->value[layer->bottom_id[b]];
+    if (v == NULL) cr_onnx_reject(l, NULL, "a bottom of it is the result of a layer of training");
+    if (v == NULL || v->open_axis == 0) continue;
+    open = true;
+    if (v->open_axis > 1) {
+      cr_onnx_reject(l, NULL, "the size of axis %d of its bottom %d depends on the data",
+                     v->open_axis - 1, b);
+    }
+  }
+  return open;
+}
+
+static void add_tops(exporter *x, const cr_net_layer *layer, const cr_onnx_layer *l, bool open) {
+  for (int t = 0; t < l->tops; ++t) {
+    value *v = add_value(x, layer->top_id[t], l->out[t]);
+    if (v == NULL) return;
+    v->open_axis = l->open_axis > 0 ? l->open_axis : open ? 1 : 0;
+    v->fixed = l->fixed;
+  }
+}
+
+/* Calls the function of the layer. */
+static void write_nodes(exporter *x, const cr_net_layer *layer, cr_onnx_layer *l,
+                        cr_onnx_export_fn *function) {
+  const size_t nodes = x->graph.graph.n_node, constants = x->graph.graph.n_initializer;
+  const bool any_batch = x->graph.any_batch;
+  const int rejections = x->rejections;
+  int *axes = cr_onnx_memory(&x->graph, ((size_t)(l->bottoms + l->tops) + 1) * sizeof *axes);
+  const bool open = check_bottoms(x, layer, l);
+  for (int b = 0; axes != NULL && b < l->bottoms; ++b) {
+    const value *v = x->value[layer->bottom_id[b]];
+    axes[b] = v == NULL ? 0 : v->open_axis;
+  }
+  x->graph.any_batch = any_batch || open;
+  if (function == NULL) cr_onnx_reject(l, NULL, "no operator of ONNX computes it");
+  else if (x->rejections == rejections) function(l);
+  x->graph.any_batch = any_batch;
+  add_tops(x, layer, l, open);
+  for (int t = 0; axes != NULL && t < l->tops; ++t) {
+    axes[l->bottoms + t] = l->open_axis > 0 ? l->open_axis : open ? 1 : 0;
+  }
+  if (axes != NULL) cr_onnx_keep_layer(l, nodes, constants, axes);
+}
+
+/* A layer that has only bottoms without values, the results of layers of training, disappears. */
 static void export_nodes(exporter *x, int index, cr_onnx_export_fn *function) {
   const cr_net_layer *layer = &x->net->layer[index];
   const int bottoms = layer->layer->bottoms, tops = layer->layer->tops;
@@ -193,13 +243,8 @@ static void export_nodes(exporter *x, int index, cr_onnx_export_fn *function) {
   cr_onnx_layer *l = names == NULL ? NULL : open_layer(x, index, bottoms, tops, names);
   if (l == NULL) return;
   for (int b = 0; b < bottoms; ++b) names[b] = use(x, layer->bottom_id[b]);
-  for (int t = 0; t < tops; ++t) {
-    names[bottoms + t] = name_top(x, index, layer->top_id[t]);
-    add_value(x, layer->top_id[t], names[bottoms + t]);
-  }
-  if (missing > 0) cr_onnx_reject(l, NULL, "a bottom of it is the result of a layer of training");
-  else if (function != NULL) function(l);
-  else cr_onnx_reject(l, NULL, "no operator of ONNX computes it");
+  for (int t = 0; t < tops; ++t) names[bottoms + t] = name_top(x, index, layer->top_id[t]);
+  write_nodes(x, layer, l, function);
 }
 
 /* A loss whose scores become probabilities: top 1 or, without one, an output "prob", or
@@ -258,7 +303,10 @@ static void list_output(exporter *x, int blob, const char *name) {
   } else {
     CR_ONNX_NODE(&x->graph, "Identity", name, use(x, blob));
   }
-  cr_onnx_graph_output(&x->graph, name, &x->net->blob[blob]->shape);
+  const crema_shape *shape = &x->net->blob[blob]->shape;
+  if (v->open_axis > 0) cr_onnx_graph_open_output(&x->graph, name, shape, v->open_axis - 1);
+  else if (v->fixed) cr_onnx_graph_open_output(&x->graph, name, shape, -1);
+  else cr_onnx_graph_output(&x->graph, name, shape);
 }
 
 /* The outputs of the net, and values that only layers without nodes read. */

@@ -59,10 +59,15 @@ const char *cr_onnx_name(cr_onnx_graph *g, const char *what) {
   char *copy = NULL;
   if (g->status != CREMA_OK) return "";
   g->status = cr_buffer_print(&text, "%s/%s", g->layer, what);
-  for (int number = 2; g->status == CREMA_OK && cr_name_map_get(&g->names, text.data) >= 0;
-       ++number) {
+  const int last = g->status == CREMA_OK ? cr_name_map_get(&g->names, text.data) : -1;
+  int number = last < 0 ? 1 : last;
+  const char *base = last < 0 ? NULL : copy_text(g, text.data);
+  while (g->status == CREMA_OK && cr_name_map_get(&g->names, text.data) >= 0) {
     cr_buffer_clear(&text);
-    g->status = cr_buffer_print(&text, "%s/%s%d", g->layer, what, number);
+    g->status = cr_buffer_print(&text, "%s/%s%d", g->layer, what, ++number);
+  }
+  if (base != NULL && g->status == CREMA_OK) {
+    g->status = cr_name_map_set(&g->names, base, number);
   }
   if (g->status == CREMA_OK) copy = copy_text(g, text.data);
   if (copy != NULL) g->status = cr_name_map_set(&g->names, copy, 1);
@@ -207,6 +212,14 @@ const char *cr_onnx_scalar(cr_onnx_graph *g, const char *what, float value) {
   return cr_onnx_floats(g, what, &shape, &value);
 }
 
+const char *cr_onnx_double(cr_onnx_graph *g, const char *what, double value) {
+  const crema_shape shape = {0};
+  double *copy = cr_onnx_memory(g, sizeof *copy);
+  if (copy == NULL) return "";
+  *copy = value;
+  return add_initializer(g, what, CR_ONNX_DOUBLE, &shape, copy, sizeof *copy);
+}
+
 const char *cr_onnx_integers(cr_onnx_graph *g, const char *what, const int64_t *values,
                              size_t count) {
   const crema_shape shape = {.axes = 1, .dim = {(int64_t)count}};
@@ -228,7 +241,9 @@ const char *cr_onnx_parameter(cr_onnx_graph *g, const char *what, crema_blob *bl
 
 /* ---- the model ----------------------------------------------------------------- */
 
-static Onnx__TensorShapeProto *make_shape(cr_onnx_graph *g, const crema_shape *shape) {
+/* `open`: the axis with a symbolic size; -1: none. */
+static Onnx__TensorShapeProto *make_shape(cr_onnx_graph *g, const crema_shape *shape, int open,
+                                          const char *symbol) {
   Onnx__TensorShapeProto *out = cr_onnx_memory(g, sizeof *out);
   void *list = cr_onnx_memory(g, ((size_t)shape->axes + 1) * sizeof(void *));
   if (list == NULL) return NULL;
@@ -238,17 +253,16 @@ static Onnx__TensorShapeProto *make_shape(cr_onnx_graph *g, const crema_shape *s
     Onnx__TensorShapeProto__Dimension *dim = cr_onnx_memory(g, sizeof *dim);
     if (dim == NULL) return NULL;
     onnx__tensor_shape_proto__dimension__init(dim);
-    const bool symbolic = i == 0 && g->any_batch;
-    dim->has_dim_value = !symbolic;
+    dim->has_dim_value = i != open;
     dim->dim_value = shape->dim[i];
-    if (symbolic) dim->dim_param = copy_text(g, "batch");
+    if (i == open) dim->dim_param = copy_text(g, symbol);
     out->dim[out->n_dim++] = dim;
   }
   return out;
 }
 
-static Onnx__ValueInfoProto *make_info(cr_onnx_graph *g, const char *name,
-                                       const crema_shape *shape) {
+static Onnx__ValueInfoProto *make_info(cr_onnx_graph *g, const char *name, const crema_shape *shape,
+                                       int open, const char *symbol) {
   Onnx__ValueInfoProto *info = cr_onnx_memory(g, sizeof *info);
   Onnx__TypeProto *type = cr_onnx_memory(g, sizeof *type);
   Onnx__TypeProto__Tensor *tensor = cr_onnx_memory(g, sizeof *tensor);
@@ -261,20 +275,43 @@ static Onnx__ValueInfoProto *make_info(cr_onnx_graph *g, const char *name,
   type->tensor_type = tensor;
   tensor->has_elem_type = 1;
   tensor->elem_type = CR_ONNX_FLOAT;
-  tensor->shape = make_shape(g, shape);
+  tensor->shape = make_shape(g, shape, open, symbol);
   return info;
 }
 
+static void list_output(cr_onnx_graph *g, Onnx__ValueInfoProto *info) {
+  if (info == NULL || !grow(g, &g->graph.output, g->graph.n_output, &g->output_room)) return;
+  g->graph.output[g->graph.n_output++] = info;
+}
+
 void cr_onnx_graph_input(cr_onnx_graph *g, const char *name, const crema_shape *shape) {
-  Onnx__ValueInfoProto *info = make_info(g, name, shape);
+  Onnx__ValueInfoProto *info = make_info(g, name, shape, g->any_batch ? 0 : -1, "batch");
   if (info == NULL || !grow(g, &g->graph.input, g->graph.n_input, &g->input_room)) return;
   g->graph.input[g->graph.n_input++] = info;
 }
 
 void cr_onnx_graph_output(cr_onnx_graph *g, const char *name, const crema_shape *shape) {
-  Onnx__ValueInfoProto *info = make_info(g, name, shape);
-  if (info == NULL || !grow(g, &g->graph.output, g->graph.n_output, &g->output_room)) return;
-  g->graph.output[g->graph.n_output++] = info;
+  list_output(g, make_info(g, name, shape, g->any_batch ? 0 : -1, "batch"));
+}
+
+void cr_onnx_graph_open_output(cr_onnx_graph *g, const char *name, const crema_shape *shape,
+                               int axis) {
+  cr_buffer symbol = {0};
+  if (g->status != CREMA_OK) return;
+  g->status = cr_buffer_print(&symbol, "rows of %s", name);
+  if (g->status == CREMA_OK) list_output(g, make_info(g, name, shape, axis, symbol.data));
+  cr_buffer_free(&symbol);
+}
+
+void cr_onnx_metadata(cr_onnx_graph *g, const char *key, const char *value) {
+  Onnx__StringStringEntryProto *entry = cr_onnx_memory(g, sizeof *entry);
+  Onnx__ModelProto *model = &g->model;
+  if (entry == NULL) return;
+  onnx__string_string_entry_proto__init(entry);
+  entry->key = copy_text(g, key);
+  entry->value = copy_text(g, value);
+  if (!grow(g, &model->metadata_props, model->n_metadata_props, &g->metadata_room)) return;
+  model->metadata_props[model->n_metadata_props++] = entry;
 }
 
 /* The version of the format in which an operator set appeared. */

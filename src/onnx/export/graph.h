@@ -24,8 +24,8 @@ typedef struct cr_onnx_graph {
   const char *layer; /* the prefix of new names: the layer that is being exported */
   Onnx__ModelProto model;
   Onnx__GraphProto graph;
-  size_t node_room, initializer_room, input_room, output_room;
-  cr_name_map names; /* of all values */
+  size_t node_room, initializer_room, input_room, output_room, metadata_room;
+  cr_name_map names; /* of all values; for new names, the last number that was tried */
 } cr_onnx_graph;
 
 void cr_onnx_graph_begin(cr_onnx_graph *g, int opset);
@@ -63,8 +63,9 @@ const char *cr_onnx_floats(cr_onnx_graph *g, const char *what, const crema_shape
                            const float *values);
 const char *cr_onnx_integers(cr_onnx_graph *g, const char *what, const int64_t *values,
                              size_t count);
-/* A float, and an integer, without axes. */
+/* A float without axes, and the same as DOUBLE. */
 const char *cr_onnx_scalar(cr_onnx_graph *g, const char *what, float value);
+const char *cr_onnx_double(cr_onnx_graph *g, const char *what, double value);
 /* An initializer with room for the numbers of `shape`, which the caller writes to *out (NULL after
  * a failure). */
 const char *cr_onnx_new_floats(cr_onnx_graph *g, const char *what, const crema_shape *shape,
@@ -111,6 +112,11 @@ void cr_onnx_split(cr_onnx_graph *g, const char *const *out, const char *in, int
 /* An input or output of the graph: a FLOAT tensor of this shape. */
 void cr_onnx_graph_input(cr_onnx_graph *g, const char *name, const crema_shape *shape);
 void cr_onnx_graph_output(cr_onnx_graph *g, const char *name, const crema_shape *shape);
+/* An output whose axis `axis` has a size that depends on the data; -1: all sizes are fixed. */
+void cr_onnx_graph_open_output(cr_onnx_graph *g, const char *name, const crema_shape *shape,
+                               int axis);
+/* An entry of the model's metadata. The texts are copied. */
+void cr_onnx_metadata(cr_onnx_graph *g, const char *key, const char *value);
 
 /* Writes the file. Errors: the status of the graph, CREMA_E_IO, CREMA_E_NO_MEMORY. */
 crema_status cr_onnx_graph_write(cr_onnx_graph *g, const char *name,

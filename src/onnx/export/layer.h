@@ -14,6 +14,10 @@ typedef struct cr_onnx_layer {
   const char *const *out;                 /* names for the values of the tops */
   cr_buffer *rejected;                    /* a line for each layer that ONNX cannot express */
   int *rejections;
+  /* For the function to set: */
+  int open_axis;    /* 1 + the axis of the tops whose size depends on the data; 0: none */
+  bool fixed;       /* the shapes of the tops do not depend on a symbolic batch */
+  const char *text; /* the layer's own fields for the metadata; NULL: as the net has them */
 } cr_onnx_layer;
 
 /* Adds the nodes that compute the tops. */
@@ -42,6 +46,11 @@ const char *cr_onnx_span_parameter(cr_onnx_graph *g, const char *what, crema_blo
 static inline int cr_onnx_axis(const crema_shape *shape, int axis) {
   return axis < 0 ? axis + shape->axes : axis;
 }
+
+/* Writes metadata about the layer if the importer needs it. `nodes` and `constants` are the numbers
+ * of nodes and initializers before the layer. `open` has, for each bottom, then for each top, 1 +
+ * the axis whose size depends on the data, or 0. */
+void cr_onnx_keep_layer(cr_onnx_layer *l, size_t nodes, size_t constants, const int *open);
 
 /* The shape of a bottom or top. */
 static inline const crema_shape *cr_onnx_bottom_shape(const cr_onnx_layer *l, int index) {
