@@ -53,6 +53,9 @@ CREMA_API crema_status crema_onnx_import(const char *path, const char *net_path,
 typedef struct crema_onnx_comparison {
   double difference;
   char output[256]; /* the name of that output; "" if all are equal */
+  /* Layers of the file that its metadata describe, separated by ", ": their nodes did not take part
+   * in the comparison. A list that is too long ends in "...". */
+  char restored[1024];
 } crema_onnx_comparison;
 
 /* Reads the ONNX file `path` as a net and runs it and `net` on the same random inputs. *out gets

@@ -98,6 +98,20 @@ static crema_status compare_outputs(crema_net *net, crema_net *other, crema_onnx
   return cr_fail(CREMA_E_UNKNOWN_NAME, "the net and the ONNX file have no output in common");
 }
 
+static crema_status read_file(const char *path, Caffe__NetParameter **param,
+                              crema_onnx_comparison *out) {
+  cr_buffer restored = {0};
+  crema_status status = cr_onnx_import_listing(path, param, &restored);
+  if (restored.size >= sizeof out->restored) {
+    snprintf(out->restored, sizeof out->restored, "%.*s...", (int)sizeof out->restored - 4,
+             restored.data);
+  } else if (restored.size > 0) {
+    snprintf(out->restored, sizeof out->restored, "%s", restored.data);
+  }
+  cr_buffer_free(&restored);
+  return status;
+}
+
 crema_status crema_onnx_compare(crema_net *net, const char *path, crema_onnx_comparison *out) {
   CR_REQUIRE(net);
   CR_REQUIRE(path);
@@ -107,7 +121,7 @@ crema_status crema_onnx_compare(crema_net *net, const char *path, crema_onnx_com
   Caffe__NetParameter *param = NULL;
   *out = (crema_onnx_comparison){0};
   crema_net_options_init(&options);
-  CR_TRY(cr_onnx_import(path, &param));
+  CR_TRY(read_file(path, &param, out));
   crema_status status =
       cr_net_create(param, &options, &(cr_net_build_options){.path = path}, &other);
   for (int i = 0; i < crema_net_input_count(other) && status == CREMA_OK; ++i) {

@@ -32,6 +32,8 @@ typedef struct cr_import {
   Caffe__NetParameter *net;
   cr_buffer rejected; /* a line for each node that cannot be imported */
   int rejections;
+  struct cr_import_groups *groups; /* layers in the metadata (metadata.h); NULL: none */
+  cr_buffer restored;              /* the names of layers that were made from them */
 } cr_import;
 
 /* A node that is being imported. */

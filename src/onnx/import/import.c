@@ -6,6 +6,7 @@
 
 #include "core/fail.h"
 #include "onnx/import/graph.h"
+#include "onnx/import/metadata.h"
 #include "proto/field.h"
 
 enum { OPSET_FIRST = 7, OPSET_LAST = 21 };
@@ -221,13 +222,21 @@ static crema_status import_graph(cr_import *import) {
   }
   CR_TRY(read_initializers(import));
   CR_TRY(add_inputs(import));
-  for (size_t i = 0; i < graph->n_node; ++i) CR_TRY(take_node(import, graph->node[i]));
+  CR_TRY(cr_import_read_groups(import));
+  for (size_t i = 0, taken = 0; i < graph->n_node; i += taken) {
+    CR_TRY(cr_import_take_group(import, i, &taken));
+    if (taken > 0) continue;
+    CR_TRY(take_node(import, graph->node[i]));
+    taken = 1;
+  }
   if (import->rejections == 0) return make_outputs(import);
   return cr_fail(CREMA_E_UNSUPPORTED, "%s: %d node%s cannot be imported:%s", import->model->path,
                  import->rejections, import->rejections == 1 ? "" : "s", import->rejected.data);
 }
 
 static void free_import(cr_import *import) {
+  cr_import_free_groups(import);
+  cr_buffer_free(&import->restored);
   cr_name_map_free(&import->index);
   cr_name_map_free(&import->layer_index);
   cr_buffer_free(&import->rejected);
@@ -235,7 +244,8 @@ static void free_import(cr_import *import) {
   cr_arena_free(&import->arena);
 }
 
-crema_status cr_onnx_import(const char *path, Caffe__NetParameter **out) {
+crema_status cr_onnx_import_listing(const char *path, Caffe__NetParameter **out,
+                                    cr_buffer *restored) {
   cr_onnx_model model;
   cr_import import = {.model = &model};
   *out = NULL;
@@ -246,9 +256,17 @@ crema_status cr_onnx_import(const char *path, Caffe__NetParameter **out) {
     status = cr_message_new(&caffe__net_parameter__descriptor, &import.net);
   }
   if (status == CREMA_OK) status = import_graph(&import);
+  if (restored != NULL) {
+    *restored = import.restored;
+    import.restored = (cr_buffer){0};
+  }
   free_import(&import);
   cr_onnx_model_close(&model);
   if (status == CREMA_OK) *out = import.net;
   else if (import.net != NULL) cr_message_free(&import.net->base);
   return status;
+}
+
+crema_status cr_onnx_import(const char *path, Caffe__NetParameter **out) {
+  return cr_onnx_import_listing(path, out, NULL);
 }

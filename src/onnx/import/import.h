@@ -10,4 +10,9 @@
  * cr_onnx_model_open. */
 crema_status cr_onnx_import(const char *path, Caffe__NetParameter **out) CREMA_MUST_USE;
 
+/* The same. *restored gets the names of the layers that were made from metadata and not from their
+ * nodes, separated by ", "; the caller frees it, also after a failure. */
+crema_status cr_onnx_import_listing(const char *path, Caffe__NetParameter **out,
+                                    cr_buffer *restored) CREMA_MUST_USE;
+
 #endif
