@@ -164,6 +164,7 @@ static const row rows[] = {
      {CRF}},
     {"Dropout", "", "32 64 56 56", "n", 1, {31}},
     {"ELU", "", "32 64 56 56", "n", 1, {EXPM1 + 4}},
+    {"GELU", "", "32 64 56 56", "n", 1, {0}},
     {"Eltwise", "", "32 64 56 56|32 64 56 56", "nn", 1, {0}},
     {"Eltwise", "eltwise_param { operation: PROD }", "32 64 56 56|32 64 56 56", "nn", 1, {0}},
     {"Eltwise", "eltwise_param { operation: MAX }", "32 64 56 56|32 64 56 56", "nn", 1, {0}},

@@ -111,11 +111,12 @@ static int64_t operations(const cr_net_layer *at) {
   static const struct {
     const char *type;
     int64_t operations;
-  } table[] = {{"AbsVal", 1},    {"BNLL", 2},  {"BatchNorm", 2}, {"Bias", 1},     {"Clip", 2},
-               {"ELU", 2},       {"Exp", 1},   {"LSTMUnit", 5},  {"Log", 1},      {"MVN", 4},
-               {"Normalize", 3}, {"PReLU", 2}, {"Power", 2},     {"ReLU", 1},     {"ReLU6", 2},
-               {"SeLu", 3},      {"Scale", 1}, {"Sigmoid", 3},   {"Softmax", 3},  {"Swish", 4},
-               {"TanH", 1},      {"Axpy", 2},  {"Interp", 6},    {"Threshold", 1}};
+  } table[] = {
+      {"AbsVal", 1}, {"BNLL", 2},      {"BatchNorm", 2}, {"Bias", 1},     {"Clip", 2},
+      {"ELU", 2},    {"Exp", 1},       {"GELU", 8},      {"LSTMUnit", 5}, {"Log", 1},
+      {"MVN", 4},    {"Normalize", 3}, {"PReLU", 2},     {"Power", 2},    {"ReLU", 1},
+      {"ReLU6", 2},  {"SeLu", 3},      {"Scale", 1},     {"Sigmoid", 3},  {"Softmax", 3},
+      {"Swish", 4},  {"TanH", 1},      {"Axpy", 2},      {"Interp", 6},   {"Threshold", 1}};
   const cr_layer *layer = at->layer;
   const char *type = layer->kind->type;
   if (strcmp(type, "Pooling") == 0) return window_of(at);

@@ -14,7 +14,9 @@ static bool is_fast(const cr_post *post) {
     case CR_UNARY_ABS:
     case CR_UNARY_ELU:
     case CR_UNARY_CLIP:
-    case CR_UNARY_SWISH: return true;
+    case CR_UNARY_SWISH:
+    case CR_UNARY_GELU:
+    case CR_UNARY_GELU_TANH: return true;
     case CR_UNARY_POWER: return post->alpha == 1;
     default: return false;
   }

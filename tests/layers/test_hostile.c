@@ -24,6 +24,7 @@ static const struct {
     {"Dropout", "dropout_param"},
     {"DummyData", "dummy_data_param"},
     {"ELU", "elu_param"},
+    {"GELU", "gelu_param"},
     {"Eltwise", "eltwise_param"},
     {"Embed", "embed_param"},
     {"EvalDetection", "eval_detection_param"},

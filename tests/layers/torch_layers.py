@@ -127,6 +127,8 @@ CASES = [
      [(3, 1, 3, 3), (3,)], lambda x, w, b: F.conv2d(x, w, b, 2, 1, 1, 3)),
     ("DepthwiseConvolution", "convolution_param { num_output: 4 group: 4 kernel_size: 3 dilation: 2 pad: 2 }",
      [(2, 4, 6, 5)], [(4, 1, 3, 3), (4,)], lambda x, w, b: F.conv2d(x, w, b, 1, 2, 2, 4)),
+    ("GELU", "", [(3, 4, 5)], [], F.gelu),
+    ("GELU", "gelu_param { approximate: true }", [(3, 4, 5)], [], lambda x: F.gelu(x, approximate="tanh")),
     ("Interp", "interp_param { height: 7 width: 9 }", [(2, 2, 4, 5)], [], interp(7, 9)),
     ("Interp", "interp_param { shrink_factor: 2 }", [(2, 2, 7, 9)], [], interp(4, 5)),
     ("Interp", "interp_param { height: 5 width: 4 pad_beg: -1 pad_end: -2 }", [(1, 2, 6, 7)], [],

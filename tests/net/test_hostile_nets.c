@@ -39,6 +39,7 @@ static const struct {
     {"PReLU", "prelu_param", ""},
     {"ReLU", "relu_param", ""},
     {"ELU", "elu_param", ""},
+    {"GELU", "gelu_param", ""},
     {"Clip", "clip_param", "min: -1 max: 1"},
     {"Dropout", "dropout_param", ""},
     {"Power", "power_param", ""},

@@ -664,6 +664,8 @@ const op_case op_cases[] = {
     FUNCTION("clip above", "2 3 4 5; 2 3 4 5", CR_UNARY_CLIP, -2, 0.02f, 0, false),
     FUNCTION("clip below", "2 3 4 5; 2 3 4 5", CR_UNARY_CLIP, -0.02f, 2, 0, false),
     FUNCTION("swish", "2 3 4 5; 2 3 4 5", CR_UNARY_SWISH, 1.75f, 0, 0, false),
+    FUNCTION("gelu", "2 3 4 5; 2 3 4 5", CR_UNARY_GELU, 0, 0, 0, false),
+    FUNCTION("gelu by tanh", "2 3 4 5; 2 3 4 5", CR_UNARY_GELU_TANH, 0, 0, 0, false),
 
     SIMPLE("channels", CR_OP_PRELU_FWD, "3 4 5; 4; 3 4 5"),
     SIMPLE("shared", CR_OP_PRELU_FWD, "1 1 33; 1; 1 1 33"),

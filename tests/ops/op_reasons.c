@@ -376,7 +376,9 @@ static bool fills_pads(const question *q) {
     case CR_UNARY_TANH:
     case CR_UNARY_ABS:
     case CR_UNARY_ELU:
-    case CR_UNARY_SWISH: return false;
+    case CR_UNARY_SWISH:
+    case CR_UNARY_GELU:
+    case CR_UNARY_GELU_TANH: return false;
     case CR_UNARY_CLIP: return q->desc->kind == CR_OP_UNARY_FWD && (low > 0 || high < 0);
     default: return true;
   }

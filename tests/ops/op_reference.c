@@ -370,6 +370,9 @@ static double unary(const cr_op_desc *d, double x) {
     case CR_UNARY_THRESHOLD: return x > a;
     case CR_UNARY_CLIP: return fmin(fmax(x, a), b);
     case CR_UNARY_SWISH: return x / (1 + exp(-a * x));
+    case CR_UNARY_GELU: return x / 2 * (1 + erf(x / sqrt(2)));
+    case CR_UNARY_GELU_TANH:
+      return x / 2 * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
     default: return NAN;
   }
 }

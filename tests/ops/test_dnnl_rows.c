@@ -513,6 +513,8 @@ static const unary_case unary_cases[] = {
     {CR_UNARY_CLIP, -0.5f, 0.25f, 1, {3, 3}},
     {CR_UNARY_CLIP, 0.125f, 0.5f, 0, {1, 3}},
     {CR_UNARY_SWISH, 1.75f, 0, 0, {3, 3}},
+    {CR_UNARY_GELU, 0, 0, 0, {3, 3}},
+    {CR_UNARY_GELU_TANH, 0, 0, 0, {3, 3}},
 };
 
 TRIAL_TEST(test_unary) {

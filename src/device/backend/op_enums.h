@@ -19,6 +19,8 @@ typedef enum cr_unary {
   CR_UNARY_THRESHOLD, /* 1 for x > alpha, 0 otherwise */
   CR_UNARY_CLIP,      /* x cut to [alpha, beta]; its derivative at alpha and beta is gamma */
   CR_UNARY_SWISH,     /* x / (1 + exp(-alpha x)) */
+  CR_UNARY_GELU,      /* x / 2 (1 + erf(x / sqrt(2))) */
+  CR_UNARY_GELU_TANH, /* x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) */
   CR_UNARY_FUNCTIONS
 } cr_unary;
 

@@ -22,6 +22,7 @@ typedef ulong uint64_t;
 #define global cr_global
 #define half cr_half
 
+#define erfcf erfc
 #define expf exp
 #define expm1f expm1
 #define logf log

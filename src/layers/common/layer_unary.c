@@ -89,7 +89,9 @@ cr_value_use cr_layer_unary_preserves(const cr_layer *layer) {
     case CR_UNARY_POWER: rises = s->alpha == 1 && s->beta > 0 && s->gamma == 0; break;
     case CR_UNARY_ELU: rises = s->alpha > 0 && s->beta > 0; break;
     case CR_UNARY_TANH:
-    case CR_UNARY_SWISH: rises = true; break;
+    case CR_UNARY_SWISH:
+    case CR_UNARY_GELU:
+    case CR_UNARY_GELU_TANH: rises = true; break;
     default: break;
   }
   return rises ? CR_VALUES_SIGNS : CR_VALUES_NONE;

@@ -35,6 +35,8 @@ CR_INLINE cr_real value_of(int function, const unary_params *p, cr_real x) {
     case CR_UNARY_THRESHOLD: return x > p->alpha ? 1 : 0;
     case CR_UNARY_CLIP: return x < p->alpha ? p->alpha : x > p->beta ? p->beta : x;
     case CR_UNARY_SWISH: return x * cr_ref_sigmoid(p->alpha * x);
+    case CR_UNARY_GELU: return x * cr_ref_normal_share(x);
+    case CR_UNARY_GELU_TANH: return x * cr_ref_sigmoid(cr_ref_gelu_argument(x));
     default: return x;
   }
 }
@@ -64,6 +66,8 @@ CR_REF_CLONES static void map_function(int function, const unary_params *p, int6
     case CR_UNARY_THRESHOLD: map(CR_UNARY_THRESHOLD, p, count, x, y); break;
     case CR_UNARY_CLIP: map(CR_UNARY_CLIP, p, count, x, y); break;
     case CR_UNARY_SWISH: map(CR_UNARY_SWISH, p, count, x, y); break;
+    case CR_UNARY_GELU: map(CR_UNARY_GELU, p, count, x, y); break;
+    case CR_UNARY_GELU_TANH: map(CR_UNARY_GELU_TANH, p, count, x, y); break;
     default: break;
   }
 }

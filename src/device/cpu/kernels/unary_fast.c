@@ -42,7 +42,9 @@ static bool keeps_pads(const cr_plan *plan) {
     case CR_UNARY_TANH:
     case CR_UNARY_ABS:
     case CR_UNARY_ELU:
-    case CR_UNARY_SWISH: return true;
+    case CR_UNARY_SWISH:
+    case CR_UNARY_GELU:
+    case CR_UNARY_GELU_TANH: return true;
     case CR_UNARY_CLIP:
       return is_backward(plan) || (desc->u.unary.alpha <= 0 && desc->u.unary.beta >= 0);
     default: return false;

@@ -33,6 +33,12 @@ CR_INLINE cr_real slope_of(int function, const slope_params *p, cr_real x, cr_re
     case CR_UNARY_SWISH:
       s = cr_ref_sigmoid(p->alpha * x);
       return p->alpha * y + s * (1 - p->alpha * y);
+    case CR_UNARY_GELU: /* 0.3989...: 1 / sqrt(2 pi) */
+      s = cr_ref_exp(-x * x / 2);
+      return cr_ref_normal_share(x) + x * s * (cr_real)0.39894228040143268;
+    case CR_UNARY_GELU_TANH:
+      s = cr_ref_sigmoid(cr_ref_gelu_argument(x));
+      return s + x * s * (1 - s) * cr_ref_gelu_argument_slope(x);
     default: return 0;
   }
 }
@@ -67,6 +73,8 @@ CR_REF_CLONES static void map_function(int function, const slope_params *p, int6
     case CR_UNARY_BNLL: map(CR_UNARY_BNLL, p, count, *a); break;
     case CR_UNARY_CLIP: map(CR_UNARY_CLIP, p, count, *a); break;
     case CR_UNARY_SWISH: map(CR_UNARY_SWISH, p, count, *a); break;
+    case CR_UNARY_GELU: map(CR_UNARY_GELU, p, count, *a); break;
+    case CR_UNARY_GELU_TANH: map(CR_UNARY_GELU_TANH, p, count, *a); break;
     default: map(CR_UNARY_THRESHOLD, p, count, *a); break;
   }
 }

@@ -35,6 +35,9 @@ CR_INLINE cr_real cr_ref_log1p(cr_real x) {
 CR_INLINE cr_real cr_ref_log1p_far(cr_real x) {
   return log1p(x);
 }
+CR_INLINE cr_real cr_ref_erfc_above_0(cr_real x) {
+  return erfc(x);
+}
 
 #else
 
@@ -63,6 +66,23 @@ CR_INLINE cr_real cr_ref_log1p_far(cr_real x) {
   return cr_float_log1p_far(x);
 }
 
+/* 1 - erf(x) for x >= 0: t exp(p - x^2) with t = 1 / (1 + x / 2), within 4e-7. The polynomial p is
+ * the Chebyshev series of the exact exponent in t, for x up to 14. */
+CR_INLINE cr_real cr_ref_erfc_above_0(cr_real x) {
+  const cr_real t = 1 / (1 + x / 2), u = t * 2.2857143f - 1.2857143f; /* u: -1 to 1 */
+  cr_real p = 9.719109764e-5f;
+  p = p * u + 6.232040779e-5f;
+  p = p * u - 0.0008072344135f;
+  p = p * u - 3.24909575e-5f;
+  p = p * u + 0.004794383739f;
+  p = p * u - 0.002433233227f;
+  p = p * u - 0.03376422675f;
+  p = p * u + 0.02221334759f;
+  p = p * u + 0.5969377403f;
+  p = p * u - 0.587067732f;
+  return t * cr_ref_exp(p - x * x);
+}
+
 #endif
 
 /* 1 / (1 + exp(-x)). The power's exponent is never positive: no overflow, and full precision in
@@ -70,6 +90,21 @@ CR_INLINE cr_real cr_ref_log1p_far(cr_real x) {
 CR_INLINE cr_real cr_ref_sigmoid(cr_real x) {
   const cr_real power = cr_ref_exp_below_0(false, -fabs(x));
   return (x < 0 ? power : 1) / (1 + power);
+}
+
+/* The share of a normal distribution below x, which GELU multiplies x by. */
+CR_INLINE cr_real cr_ref_normal_share(cr_real x) {
+  const cr_real tail = (cr_real)0.5 * cr_ref_erfc_above_0(fabs(x) * (cr_real)0.70710678118654752);
+  return x < 0 ? tail : 1 - tail;
+}
+
+/* The argument of the sigmoid by which GELU's approximation multiplies x: 2 sqrt(2 / pi) (x +
+ * 0.044715 x^3), as 1 + tanh(u) = 2 sigmoid(2 u); and its derivative. */
+CR_INLINE cr_real cr_ref_gelu_argument(cr_real x) {
+  return (cr_real)1.5957691216057308 * x * (1 + (cr_real)0.044715 * x * x);
+}
+CR_INLINE cr_real cr_ref_gelu_argument_slope(cr_real x) {
+  return (cr_real)1.5957691216057308 * (1 + (cr_real)0.134145 * x * x);
 }
 
 /* log(1 + exp(x)), written so that exp never overflows. */

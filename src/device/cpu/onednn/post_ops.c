@@ -35,6 +35,8 @@ static dnnl_status_t append_unary(dnnl_post_ops_t ops, const cr_post *p) {
     case CR_UNARY_BNLL: return append(ops, dnnl_eltwise_soft_relu, 1, 0);
     case CR_UNARY_CLIP: return append(ops, dnnl_eltwise_clip, p->alpha, p->beta);
     case CR_UNARY_SWISH: return append(ops, dnnl_eltwise_swish, p->alpha, 0);
+    case CR_UNARY_GELU: return append(ops, dnnl_eltwise_gelu_erf, 0, 0);
+    case CR_UNARY_GELU_TANH: return append(ops, dnnl_eltwise_gelu_tanh, 0, 0);
     case CR_UNARY_LOG: /* 2.6 computes something else among other functions */
     case CR_UNARY_THRESHOLD:
     case CR_UNARY_FUNCTIONS: break;

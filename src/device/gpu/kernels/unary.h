@@ -20,6 +20,16 @@ CR_HD float cr_power_of(float base, float power) {
   return power == 0 ? 1 : powf(base, power);
 }
 
+/* The share of a normal distribution below x, by which GELU multiplies x. */
+CR_HD float cr_normal_share(float x) {
+  return 0.5f * erfcf(-0.70710678f * x);
+}
+
+/* 2 sqrt(2 / pi) (x + 0.044715 x^3): 1 + tanh(u) = 2 sigmoid(2 u). */
+CR_HD float cr_gelu_argument(float x) {
+  return 1.59576912f * x * (1 + 0.044715f * x * x);
+}
+
 CR_HD float cr_unary_value(const cr_unary_args *a, float x) {
   switch (a->function) {
     /* A slope of 0 does not multiply, so that -infinity gives 0. */
@@ -35,6 +45,8 @@ CR_HD float cr_unary_value(const cr_unary_args *a, float x) {
     case CR_UNARY_THRESHOLD: return x > a->alpha ? 1 : 0;
     case CR_UNARY_CLIP: return x < a->alpha ? a->alpha : x > a->beta ? a->beta : x;
     case CR_UNARY_SWISH: return x * cr_sigmoid_of(a->alpha * x);
+    case CR_UNARY_GELU: return x * cr_normal_share(x);
+    case CR_UNARY_GELU_TANH: return x * cr_sigmoid_of(cr_gelu_argument(x));
     default: return x;
   }
 }
@@ -51,6 +63,15 @@ CR_HD float cr_swish_slope(const cr_unary_args *a, float x, float y) {
   return a->alpha * y + s * (1 - a->alpha * y);
 }
 
+CR_HD float cr_gelu_slope(float x) {
+  return cr_normal_share(x) + 0.39894228f * x * expf(-0.5f * x * x);
+}
+
+CR_HD float cr_gelu_tanh_slope(float x) {
+  const float s = cr_sigmoid_of(cr_gelu_argument(x));
+  return s + x * s * (1 - s) * 1.59576912f * (1 + 0.134145f * x * x);
+}
+
 /* dy / dx of all but the three functions with a special product as gradient. */
 CR_HD float cr_unary_slope(const cr_unary_args *a, float x, float y) {
   switch (a->function) {
@@ -65,6 +86,8 @@ CR_HD float cr_unary_slope(const cr_unary_args *a, float x, float y) {
       if (x == a->alpha || x == a->beta) return a->gamma;
       return x > a->alpha && x < a->beta ? 1 : 0;
     case CR_UNARY_SWISH: return cr_swish_slope(a, x, y);
+    case CR_UNARY_GELU: return cr_gelu_slope(x);
+    case CR_UNARY_GELU_TANH: return cr_gelu_tanh_slope(x);
     default: return 1;
   }
 }
