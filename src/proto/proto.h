@@ -78,6 +78,22 @@ void cr_piece_file_release(cr_piece_file *file);
 crema_status cr_piece_file_read(const cr_piece_file *file, uint64_t at, void *out,
                                 size_t size) CREMA_MUST_USE;
 
+/* A file as a range of addresses, whose pages are read when they are first needed. */
+typedef struct cr_paged_file {
+  cr_piece_file *file;
+  uint8_t *bytes; /* NULL: the file must be read completely */
+  size_t size;
+  uint8_t *loaded; /* a bit per page */
+} cr_paged_file;
+
+/* Opens a regular file of more than `run` bytes; of any other file nothing is opened, and *out has
+ * no bytes. Errors: CREMA_E_RANGE for a file above the limit, CREMA_E_NO_MEMORY. */
+crema_status cr_paged_file_open(const char *path, size_t run, cr_paged_file *out) CREMA_MUST_USE;
+/* Reads the pages with bytes `from` to `to` - 1 of a cr_paged_file. Errors: as cr_piece_file_read.
+ */
+crema_status cr_paged_file_load(void *paged, size_t from, size_t to) CREMA_MUST_USE;
+void cr_paged_file_close(cr_paged_file *paged);
+
 /* A net in wire format whose larger blobs stay in the file. */
 typedef struct cr_stored_net {
   Caffe__NetParameter *param; /* upgraded; the values of some blobs must be read from `file` */

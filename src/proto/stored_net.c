@@ -80,33 +80,61 @@ crema_status cr_piece_file_read(const cr_piece_file *file, uint64_t at, void *ou
                  file->path);
 }
 
-typedef struct pages {
-  cr_piece_file *file;
-  uint8_t *bytes; /* addresses for all of the file */
-  size_t size;
-  uint8_t *loaded; /* a bit per page */
-} pages;
-
-static crema_status load_pages(void *user, size_t from, size_t to) {
-  const pages *p = user;
-  for (size_t page = from / PAGE; page * PAGE < to; ++page) {
-    if ((p->loaded[page / 8] >> page % 8 & 1) != 0) continue;
-    size_t at = page * PAGE, size = p->size - at < PAGE ? p->size - at : PAGE;
-    CR_TRY(cr_piece_file_read(p->file, at, p->bytes + at, size));
-    p->loaded[page / 8] |= (uint8_t)(1U << page % 8);
+/* Reads the pages that are not loaded yet, neighbours together. */
+crema_status cr_paged_file_load(void *paged, size_t from, size_t to) {
+  const cr_paged_file *p = paged;
+  size_t page = from / PAGE;
+  while (page * PAGE < to) {
+    const size_t first = page;
+    for (; page * PAGE < to && (p->loaded[page / 8] >> page % 8 & 1) == 0; ++page) {
+      p->loaded[page / 8] |= (uint8_t)(1U << page % 8);
+    }
+    if (page > first) {
+      const size_t at = first * PAGE, end = page * PAGE < p->size ? page * PAGE : p->size;
+      CR_TRY(cr_piece_file_read(p->file, at, p->bytes + at, end - at));
+    } else {
+      ++page;
+    }
   }
   return CREMA_OK;
 }
 
-/* Only pages that are loaded use memory. */
-static crema_status make_pages(cr_piece_file *file, pages *out) {
-  size_t size = (size_t)file->info.st_size;
-  *out = (pages){.file = file, .size = size};
-  CR_TRY(CR_NEW(out->loaded, size / PAGE / 8 + 1, "pages of a file"));
-  void *bytes =
-      mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (bytes == MAP_FAILED) return cr_fail_memory(size, file->path);
-  out->bytes = bytes;
+void cr_paged_file_close(cr_paged_file *paged) {
+  if (paged->bytes != NULL) (void)munmap(paged->bytes, paged->size);
+  free(paged->loaded);
+  cr_piece_file_release(paged->file);
+  *paged = (cr_paged_file){0};
+}
+
+static bool is_large_file(const struct stat *info, size_t run) {
+  return S_ISREG(info->st_mode) && (uint64_t)info->st_size > run;
+}
+
+/* Only pages that are loaded use memory. A pipe must not even be opened: what its writer sends to a
+ * reader that closes it is lost. */
+crema_status cr_paged_file_open(const char *path, size_t run, cr_paged_file *out) {
+  struct stat info;
+  uint64_t limit = CR_FILE_MODEL;
+  *out = (cr_paged_file){0};
+  if (stat(path, &info) != 0 || !is_large_file(&info, run)) return CREMA_OK;
+  if (open_file(path, &out->file) != CREMA_OK || !is_large_file(&out->file->info, run)) {
+    cr_paged_file_close(out);
+    return CREMA_OK;
+  }
+  crema_status status = cr_file_limit(CR_FILE_MODEL, &limit);
+  out->size = (size_t)out->file->info.st_size;
+  if (status == CREMA_OK && out->size > limit) {
+    status = cr_file_fail_size(path, out->size, false, limit);
+  }
+  if (status == CREMA_OK) status = CR_NEW(out->loaded, out->size / PAGE / 8 + 1, "pages of a file");
+  if (status != CREMA_OK) {
+    cr_paged_file_close(out);
+    return status;
+  }
+  void *bytes = mmap(NULL, out->size, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (bytes != MAP_FAILED) out->bytes = bytes;
+  else cr_paged_file_close(out); /* then the file must be read completely */
   return CREMA_OK;
 }
 
@@ -166,44 +194,25 @@ void cr_stored_net_close(cr_stored_net *net) {
   *net = (cr_stored_net){0};
 }
 
-/* *For a file that must be read completely, `done` is false and nothing is open. */
-static crema_status open_pages(cr_piece_file *file, size_t run, cr_stored_net *out, bool *done) {
-  pages p = {0};
-  *done = false;
-  crema_status status = CREMA_OK;
-  uint64_t limit = CR_FILE_MODEL, size = (uint64_t)file->info.st_size;
-  CR_TRY(cr_file_limit(CR_FILE_MODEL, &limit));
-  if (size > limit) return cr_file_fail_size(file->path, size, false, limit);
-  if (make_pages(file, &p) != CREMA_OK) goto out;
-  const cr_wire_input input = {
-      .bytes = p.bytes, .size = p.size, .load = load_pages, .user = &p, .run = run};
-  CR_TRY_GOTO(parse(&input, file->path, out, done), out);
-  if (!*done) goto out;
-  out->file = cr_piece_file_retain(file);
-  p.bytes = NULL;
-out:
-  if (p.bytes != NULL) (void)munmap(p.bytes, p.size);
-  free(p.loaded);
-  return status;
-}
-
-static bool is_large_file(const struct stat *info, size_t run) {
-  return S_ISREG(info->st_mode) && (uint64_t)info->st_size > run;
-}
-
-/* A pipe must not even be opened: what its writer sends to a reader that closes it is lost. */
 crema_status cr_stored_net_open(const char *path, size_t run, cr_stored_net *out) {
-  cr_piece_file *file = NULL;
+  cr_paged_file pages;
   bool done = false;
-  struct stat info;
-  crema_status status = CREMA_OK;
   *out = (cr_stored_net){0};
-  if (stat(path, &info) == 0 && is_large_file(&info, run) && open_file(path, &file) == CREMA_OK &&
-      is_large_file(&file->info, run)) {
-    status = open_pages(file, run, out, &done);
+  CR_TRY(cr_paged_file_open(path, run, &pages));
+  if (pages.bytes != NULL) {
+    const cr_wire_input input = {.bytes = pages.bytes,
+                                 .size = pages.size,
+                                 .load = cr_paged_file_load,
+                                 .user = &pages,
+                                 .run = run};
+    crema_status status = parse(&input, path, out, &done);
+    if (done && status == CREMA_OK) {
+      out->file = cr_piece_file_retain(pages.file);
+      pages.bytes = NULL; /* now the net's */
+    }
+    cr_paged_file_close(&pages);
+    if (status != CREMA_OK || done) return status;
   }
-  cr_piece_file_release(file);
-  if (status != CREMA_OK || done) return status;
   return cr_net_param_read_binary(path, &out->param);
 }
 

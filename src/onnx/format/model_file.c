@@ -13,12 +13,16 @@ enum { RUN = 256 };
 /* The memory for messages: so many times the size of the file, and an amount for small files. */
 enum { TIMES = 10, SMALL = 1 << 16 };
 
-static cr_wire_input input_of(const cr_buffer *bytes) {
-  return (cr_wire_input){.bytes = (const uint8_t *)bytes->data,
-                         .size = bytes->size,
+static cr_wire_input input_of(cr_onnx_model *model) {
+  cr_wire_input input = {.bytes = model->bytes,
+                         .size = model->size,
                          .run = RUN,
                          .run_type = &onnx__tensor_proto__descriptor,
-                         .budget = TIMES * bytes->size + SMALL};
+                         .budget = TIMES * model->size + SMALL};
+  if (model->pages.bytes == NULL) return input;
+  input.load = cr_paged_file_load;
+  input.user = &model->pages;
+  return input;
 }
 
 bool cr_onnx_is_path(const char *path) {
@@ -30,10 +34,17 @@ bool cr_onnx_is_path(const char *path) {
 crema_status cr_onnx_model_open(const char *path, cr_onnx_model *out) {
   ProtobufCMessage *message = NULL;
   *out = (cr_onnx_model){0};
-  CR_TRY(cr_file_read_up_to(path, CR_FILE_MODEL, &out->bytes));
+  CR_TRY(cr_paged_file_open(path, CR_STORED_RUN, &out->pages));
+  out->bytes = out->pages.bytes;
+  out->size = out->pages.size;
+  if (out->bytes == NULL) {
+    CR_TRY(cr_file_read_up_to(path, CR_FILE_MODEL, &out->whole));
+    out->bytes = (uint8_t *)out->whole.data;
+    out->size = out->whole.size;
+  }
   out->path = strdup(path);
   if (out->path == NULL) return cr_fail_memory(strlen(path) + 1, "a path");
-  const cr_wire_input input = input_of(&out->bytes);
+  const cr_wire_input input = input_of(out);
   CR_TRY(cr_message_parse(&onnx__model_proto__descriptor, path, &input, &message));
   out->proto = (Onnx__ModelProto *)message;
   if (out->proto->graph != NULL) return CREMA_OK;
@@ -41,11 +52,30 @@ crema_status cr_onnx_model_open(const char *path, cr_onnx_model *out) {
 }
 
 void cr_onnx_model_close(cr_onnx_model *model) {
-  const cr_wire_input input = input_of(&model->bytes);
+  const cr_wire_input input = input_of(model);
   cr_wire_free(&input, model->proto == NULL ? NULL : &model->proto->base);
-  cr_buffer_free(&model->bytes);
+  cr_paged_file_close(&model->pages);
+  cr_buffer_free(&model->whole);
   free(model->path);
   *model = (cr_onnx_model){0};
+}
+
+crema_status cr_onnx_model_load(cr_onnx_model *model, const void *values, size_t size) {
+  if (!cr_onnx_model_is_in_file(model, values)) return CREMA_OK;
+  const size_t at = (size_t)((const uint8_t *)values - model->bytes);
+  const size_t left = model->size - at;
+  return cr_paged_file_load(&model->pages, at, at + (size < left ? size : left));
+}
+
+bool cr_onnx_model_is_in_file(const cr_onnx_model *model, const void *values) {
+  const uintptr_t at = (uintptr_t)values, start = (uintptr_t)model->pages.bytes;
+  return start != 0 && at >= start && at < start + model->pages.size;
+}
+
+crema_status cr_onnx_model_copy(const cr_onnx_model *model, const void *values, size_t size,
+                                void *out) {
+  return cr_piece_file_read(model->pages.file, (uint64_t)((const uint8_t *)values - model->bytes),
+                            out, size);
 }
 
 int64_t cr_onnx_model_opset(const Onnx__ModelProto *proto) {

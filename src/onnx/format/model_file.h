@@ -36,11 +36,15 @@ typedef enum cr_onnx_attribute_type {
   CR_ONNX_ATTRIBUTE_STRINGS = 8
 } cr_onnx_attribute_type;
 
-/* A model in memory. Large values of tensors stay in `bytes`, unaligned. */
+/* A model. Large values of tensors stay in `bytes`, unaligned, and are read by cr_onnx_model_load.
+ */
 typedef struct cr_onnx_model {
   Onnx__ModelProto *proto;
-  cr_buffer bytes;
-  char *path; /* external data is relative to its folder */
+  uint8_t *bytes; /* all bytes of the file */
+  size_t size;
+  cr_paged_file pages;
+  cr_buffer whole; /* instead of pages */
+  char *path;      /* external data is relative to its folder */
 } cr_onnx_model;
 
 /* Whether a file is ONNX by the end of its name, ".onnx". */
@@ -54,6 +58,17 @@ bool cr_onnx_is_path(const char *path);
  *   its size in memory. */
 crema_status cr_onnx_model_open(const char *path, cr_onnx_model *out) CREMA_MUST_USE;
 void cr_onnx_model_close(cr_onnx_model *model);
+
+/* Reads values that stay in the bytes, which are then there. Errors: CREMA_E_IO, CREMA_E_CORRUPT if
+ * the file was changed meanwhile. */
+crema_status cr_onnx_model_load(cr_onnx_model *model, const void *values,
+                                size_t size) CREMA_MUST_USE;
+
+/* Whether values can be read from the file to another place, with cr_onnx_model_copy, so that their
+ * place in the bytes uses no memory. */
+bool cr_onnx_model_is_in_file(const cr_onnx_model *model, const void *values);
+crema_status cr_onnx_model_copy(const cr_onnx_model *model, const void *values, size_t size,
+                                void *out) CREMA_MUST_USE;
 
 /* The version of the standard operators that the model uses; 0 if it states none. */
 int64_t cr_onnx_model_opset(const Onnx__ModelProto *proto);
