@@ -79,6 +79,51 @@ bool cr_import_is_text(const cr_import_node *node, const char *name, const char 
   return attribute->s.len == size && memcmp(attribute->s.data, value, size) == 0;
 }
 
+static crema_status index_readers(cr_import *import) {
+  const Onnx__GraphProto *graph = import->model->proto->graph;
+  size_t count = 1;
+  int at = 0;
+  void *readers;
+  for (size_t i = 0; i < graph->n_node; ++i) {
+    if (import->node[i] != NULL) count += import->node[i]->n_input;
+  }
+  CR_TRY(cr_arena_alloc(&import->arena, count * sizeof *import->reader, &readers));
+  import->reader = readers;
+  for (size_t i = 0; i < graph->n_node; ++i) {
+    for (size_t j = 0; import->node[i] != NULL && j < import->node[i]->n_input; ++j) {
+      const char *name = import->node[i]->input[j];
+      import->reader[at] = (cr_import_reader){(int)i, cr_name_map_get(&import->reader_index, name)};
+      CR_TRY(cr_name_map_set(&import->reader_index, name, at++));
+    }
+  }
+  return CREMA_OK;
+}
+
+static bool is_result(const cr_import *import, const char *name) {
+  const Onnx__GraphProto *graph = import->model->proto->graph;
+  for (size_t i = 0; i < graph->n_output; ++i) {
+    if (graph->output[i]->name != NULL && strcmp(graph->output[i]->name, name) == 0) return true;
+  }
+  return false;
+}
+
+crema_status cr_import_is_read_by(cr_import_node *node, const char *op, bool *out) {
+  cr_import *import = node->import;
+  const char *name = node->output[0]->name;
+  if (import->reader == NULL) CR_TRY(index_readers(import));
+  int at = cr_name_map_get(&import->reader_index, name);
+  *out = at >= 0 && !is_result(import, name);
+  for (; at >= 0 && *out; at = import->reader[at].next) {
+    const Onnx__NodeProto *reader = import->node[import->reader[at].node];
+    *out = reader->op_type != NULL && strcmp(reader->op_type, op) == 0 &&
+           strcmp(reader->input[0], name) == 0;
+    for (size_t i = 1; i < reader->n_input && *out; ++i) {
+      *out = strcmp(reader->input[i], name) != 0;
+    }
+  }
+  return CREMA_OK;
+}
+
 cr_import_value *cr_import_input(const cr_import_node *node, int index) {
   return index < node->inputs ? node->input[index] : NULL;
 }
@@ -152,6 +197,7 @@ void cr_import_alias(cr_import_value *to, const cr_import_value *from) {
   to->floats = from->floats;
   to->ints = from->ints;
   to->blob = from->blob;
+  to->zeros = from->zeros;
 }
 
 crema_status cr_import_between(cr_import_node *node, const char *what, const crema_shape *shape,
@@ -161,7 +207,7 @@ crema_status cr_import_between(cr_import_node *node, const char *what, const cre
   char *copy = NULL;
   crema_status status = cr_buffer_print(&name, "%s/%s", place(node->proto), what);
   for (int number = 2; status == CREMA_OK && cr_import_find_value(import, name.data) != NULL;
-       ++number) {
+       number += number < 10 ? 1 : import->values) {
     cr_buffer_clear(&name);
     status = cr_buffer_print(&name, "%s/%s%d", place(node->proto), what, number);
   }

@@ -17,23 +17,37 @@ typedef struct cr_import_value {
   const crema_shape *shape; /* NULL: unknown, because a node before it is not supported */
   int32_t type;             /* cr_onnx_type; 0: unknown */
   const float *floats;      /* a constant of a floating type: its numbers; else NULL */
-  const int64_t *ints;      /* a constant of integers or booleans: its numbers; else NULL */
-  const char *blob;         /* the blob that has the value; NULL: not in the net (yet) */
+  const uint8_t *unread; /* where the numbers are in the file, which floats do not have yet; NULL:
+                            they have. Only products get such constants. */
+  const int64_t *ints;   /* a constant of integers or booleans: its numbers; else NULL */
+  const char *blob;      /* the blob that has the value; NULL: not in the net (yet) */
+  const int64_t *zeros;  /* zeros around the blob that belong to the value: the numbers before the
+                            blob along each axis, then those after it; NULL: none */
 } cr_import_value;
+
+/* A node that reads a value. */
+typedef struct cr_import_reader {
+  int node, next; /* the place of the next reader of the same value; -1: none */
+} cr_import_reader;
 
 typedef struct cr_import {
   cr_arena arena;
-  const cr_onnx_model *model;
+  cr_onnx_model *model;
   int64_t opset;
   cr_name_map index; /* names of values to their places in `value` */
   cr_import_value **value;
   int values, capacity;
-  cr_name_map layer_index; /* names of layers */
+  cr_name_map layer_index;  /* names of layers */
+  cr_name_map reader_index; /* names of values to their newest places in `reader` */
+  cr_import_reader *reader; /* NULL: not needed yet */
   Caffe__NetParameter *net;
   cr_buffer rejected; /* a line for each node that cannot be imported */
   int rejections;
   struct cr_import_groups *groups; /* layers in the metadata (metadata.h); NULL: none */
   cr_buffer restored;              /* the names of layers that were made from them */
+  const Onnx__NodeProto **node; /* the graph's nodes; NULL: not needed */
+  cr_name_map used;             /* names of the values that nodes or the graph read */
+  int64_t folded;               /* numbers of the computed constants */
 } cr_import;
 
 /* A node that is being imported. */
@@ -43,10 +57,11 @@ typedef struct cr_import_node {
   const char *op;
   int inputs, outputs;
   cr_import_value **input;  /* NULL: an optional input that is not given */
-  cr_import_value **output; /* NULL: an optional output that is not requested */
+  cr_import_value **output; /* NULL: an output after the first that nothing reads */
 } cr_import_node;
 
-/* Imports a node of one operator. The shapes of all inputs are known and input 0 is not constant.
+/* Imports a node of one operator. The shapes of all inputs are known; input 0 and output 0 exist.
+ * Any input may be constant: cr_import_layer puts it into the net as a Parameter layer.
  * Errors: CREMA_E_UNSUPPORTED by cr_import_reject; others end the import. */
 typedef crema_status cr_import_fn(cr_import_node *node);
 
@@ -71,6 +86,9 @@ bool cr_import_is_text(const cr_import_node *node, const char *name, const char 
 cr_import_value *cr_import_find_value(const cr_import *import, const char *name);
 crema_status cr_import_add_value(cr_import *import, const char *name,
                                  cr_import_value **out) CREMA_MUST_USE;
+
+/* Whether nodes of this operator, and nothing else, read output 0 of the node as their input 0. */
+crema_status cr_import_is_read_by(cr_import_node *node, const char *op, bool *out) CREMA_MUST_USE;
 
 /* Input `index`; NULL if it is not given. */
 cr_import_value *cr_import_input(const cr_import_node *node, int index);
@@ -133,9 +151,18 @@ crema_status cr_import_weights_of(cr_import *import, const crema_shape *shape,
 
 /* ---- folding ---------------------------------------------------------------- */
 
+/* The same with the numbers of a constant, which need not be in memory. */
+crema_status cr_import_weights_from(cr_import *import, const crema_shape *shape,
+                                    const cr_import_value *value) CREMA_MUST_USE;
+
+/* Reads the numbers of a constant into memory. */
+crema_status cr_import_load(cr_import *import, cr_import_value *value) CREMA_MUST_USE;
+
 /* Computes the outputs of a node whose inputs are constant, or which needs their shapes only. *done
  * is false for an operator that is not folded. */
 crema_status cr_import_fold(cr_import_node *node, bool *done) CREMA_MUST_USE;
+/* Whether constants of this operator are computed. */
+bool cr_import_folds(const char *op);
 
 /* The numbers of a tensor of the file as a constant. Rejects types that no constant has. */
 crema_status cr_import_tensor(cr_import *import, const Onnx__TensorProto *tensor,
@@ -149,5 +176,8 @@ crema_status cr_import_tensor(cr_import *import, const Onnx__TensorProto *tensor
 
 /* The function that imports an operator; NULL: none does. */
 cr_import_fn *cr_import_find(const char *op);
+
+/* Why no function imports an operator. */
+const char *cr_import_reason(const char *op);
 
 #endif

@@ -4,9 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/c_locale.h"
 #include "core/fail.h"
 #include "onnx/import/graph.h"
+#include "onnx/import/live.h"
 #include "onnx/import/metadata.h"
+#include "onnx/import/outputs.h"
 #include "proto/field.h"
 
 enum { OPSET_FIRST = 7, OPSET_LAST = 21 };
@@ -108,6 +111,52 @@ static bool has_unknown_input(const cr_import_node *node) {
   return false;
 }
 
+/* Blobs have floats, so that only operators which move numbers, or look at truth values, take
+ * integers. */
+static bool takes_integers(const char *op) {
+  static const char *const ops[] = {
+      "And",    "Cast",     "CastLike", "Concat",    "DepthToSpace", "Expand", "Flatten",
+      "Gather", "Identity", "Not",      "Or",        "Reshape",      "Slice",  "SpaceToDepth",
+      "Split",  "Squeeze",  "Tile",     "Transpose", "Unsqueeze"};
+  for (size_t i = 0; i < sizeof ops / sizeof *ops; ++i) {
+    if (strcmp(ops[i], op) == 0) return true;
+  }
+  return false;
+}
+
+static bool has_integers(const cr_import_node *node) {
+  for (int i = 0; i < node->inputs; ++i) {
+    const cr_import_value *value = node->input[i];
+    if (value == NULL || cr_import_is_constant(value)) continue;
+    if (value->type != CR_ONNX_FLOAT && value->type != CR_ONNX_DOUBLE &&
+        value->type != CR_ONNX_FLOAT16 && value->type != CR_ONNX_BFLOAT16) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/* Calls the operator's function. */
+static crema_status import_layers(cr_import_node *node) {
+  cr_import_fn *function = cr_import_find(node->op);
+  if (function == NULL && cr_import_folds(node->op)) {
+    return cr_import_reject(node, "no layer computes it; its inputs must be constant");
+  }
+  if (function == NULL) return cr_import_reject(node, "%s", cr_import_reason(node->op));
+  if (node->inputs < 1 || node->input[0] == NULL) return cr_import_reject(node, "no input");
+  if (!takes_integers(node->op) && has_integers(node)) {
+    return cr_import_reject(node, "integers that are not constant");
+  }
+  return function(node);
+}
+
+/* Whether the operator's function reads constants that are not in memory: it only makes them the
+ * parameters of a layer. */
+static bool is_lazy(const char *op) {
+  return strcmp(op, "Conv") == 0 || strcmp(op, "ConvTranspose") == 0 || strcmp(op, "Gemm") == 0 ||
+         strcmp(op, "MatMul") == 0;
+}
+
 /* Imports the node, or notes why that is impossible: then the shapes of its outputs stay unknown.
  * A node after one that was rejected is only checked for its operator. */
 static crema_status import_node(cr_import_node *node) {
@@ -117,14 +166,14 @@ static crema_status import_node(cr_import_node *node) {
     return cr_import_reject(node, "operators of the domain '%s' are not supported", domain);
   }
   if (has_unknown_input(node)) {
-    if (cr_import_find(node->op) == NULL) return cr_import_reject(node, "unknown operator");
-    return CREMA_OK;
+    const bool known = cr_import_find(node->op) != NULL || cr_import_folds(node->op);
+    return known ? CREMA_OK : cr_import_reject(node, "%s", cr_import_reason(node->op));
+  }
+  for (int i = 0; i < node->inputs && !is_lazy(node->op); ++i) {
+    if (node->input[i] != NULL) CR_TRY(cr_import_load(node->import, node->input[i]));
   }
   CR_TRY(cr_import_fold(node, &done));
-  if (done) return CREMA_OK;
-  cr_import_fn *function = cr_import_find(node->op);
-  if (function == NULL) return cr_import_reject(node, "no layer computes this operator");
-  return function(node);
+  return done ? CREMA_OK : import_layers(node);
 }
 
 static crema_status find_inputs(const cr_import *import, cr_import_node *node) {
@@ -137,6 +186,22 @@ static crema_status find_inputs(const cr_import *import, cr_import_node *node) {
                      import->model->path, node->proto->name == NULL ? "" : node->proto->name,
                      node->op, name);
     }
+  }
+  return CREMA_OK;
+}
+
+/* The values that the node makes; an output after the first that nothing reads is omitted. */
+static crema_status define_outputs(cr_import *import, cr_import_node *node) {
+  static const crema_shape nothing = {0};
+  for (int i = 0; i < node->outputs; ++i) {
+    char *name = node->proto->output[i];
+    if (name[0] == '\0' && i == 0) {
+      CR_TRY(cr_import_between(node, "output", &nothing, &node->output[i]));
+      node->output[i]->shape = NULL;
+    } else if (i == 0 || (name[0] != '\0' && cr_name_map_get(&import->used, name) >= 0)) {
+      CR_TRY(define(import, name, &node->output[i]));
+    }
+    if (node->output[i] != NULL) node->output[i]->type = CR_ONNX_FLOAT;
   }
   return CREMA_OK;
 }
@@ -157,44 +222,16 @@ static crema_status take_node(cr_import *import, const Onnx__NodeProto *proto) {
   node.input = ends;
   node.output = node.input + node.inputs;
   CR_TRY(find_inputs(import, &node));
-  for (int i = 0; i < node.outputs; ++i) {
-    if (proto->output[i][0] == '\0') continue;
-    CR_TRY(define(import, proto->output[i], &node.output[i]));
-    node.output[i]->type = CR_ONNX_FLOAT;
-  }
+  CR_TRY(define_outputs(import, &node));
+  const int rejections = import->rejections;
   crema_status status = import_node(&node);
-  return status == CREMA_E_UNSUPPORTED ? CREMA_OK : status;
-}
-
-/* ---- the graph's outputs ---------------------------------------------------- */
-
-/* Makes a blob with the output's name if another blob has its values. */
-static crema_status make_output(cr_import *import, const char *name) {
-  cr_import_value *value = cr_import_find_value(import, name);
-  if (value == NULL) {
-    return cr_fail(CREMA_E_CORRUPT, "%s: no node makes the output '%s'", import->model->path, name);
+  if (import->rejections == rejections) {
+    return cr_fail_in(status, "%s: node '%s' (%s)", import->model->path,
+                      proto->name == NULL ? "" : proto->name, node.op);
   }
-  if (value->blob != NULL && strcmp(value->blob, name) == 0) return CREMA_OK;
-  static const Onnx__NodeProto nothing = ONNX__NODE_PROTO__INIT;
-  Onnx__NodeProto proto = nothing;
-  char *output = (char *)(uintptr_t)name;
-  proto.n_output = 1;
-  proto.output = &output;
-  cr_import_value from = *value;
-  cr_import_value *bottom = &from;
-  cr_import_node maker = {.import = import, .proto = &proto, .op = "Identity"};
-  if (from.blob == NULL) { /* a constant: its Parameter layer gets another name */
-    CR_TRY(cr_import_between(&maker, "constant", value->shape, &bottom));
-    bottom->floats = value->floats;
-    bottom->ints = value->ints;
-  }
-  return cr_import_wide_layer(&maker, &bottom, 1, &value, 1, "type: \"Split\"");
-}
-
-static crema_status make_outputs(cr_import *import) {
-  const Onnx__GraphProto *graph = import->model->proto->graph;
-  for (size_t i = 0; i < graph->n_output; ++i) {
-    CR_TRY(make_output(import, graph->output[i]->name == NULL ? "" : graph->output[i]->name));
+  for (int i = 0; i < node.outputs; ++i) {
+    cr_import_value *value = node.output[i];
+    if (value != NULL) *value = (cr_import_value){.name = value->name};
   }
   return CREMA_OK;
 }
@@ -223,13 +260,15 @@ static crema_status import_graph(cr_import *import) {
   CR_TRY(read_initializers(import));
   CR_TRY(add_inputs(import));
   CR_TRY(cr_import_read_groups(import));
+  CR_TRY(cr_import_find_patterns(import));
+  CR_TRY(cr_import_drop_dead(import));
   for (size_t i = 0, taken = 0; i < graph->n_node; i += taken) {
     CR_TRY(cr_import_take_group(import, i, &taken));
     if (taken > 0) continue;
-    CR_TRY(take_node(import, graph->node[i]));
+    if (import->node[i] != NULL) CR_TRY(take_node(import, import->node[i]));
     taken = 1;
   }
-  if (import->rejections == 0) return make_outputs(import);
+  if (import->rejections == 0) return cr_import_make_outputs(import);
   return cr_fail(CREMA_E_UNSUPPORTED, "%s: %d node%s cannot be imported:%s", import->model->path,
                  import->rejections, import->rejections == 1 ? "" : "s", import->rejected.data);
 }
@@ -238,7 +277,9 @@ static void free_import(cr_import *import) {
   cr_import_free_groups(import);
   cr_buffer_free(&import->restored);
   cr_name_map_free(&import->index);
+  cr_name_map_free(&import->used);
   cr_name_map_free(&import->layer_index);
+  cr_name_map_free(&import->reader_index);
   cr_buffer_free(&import->rejected);
   free(import->value);
   cr_arena_free(&import->arena);
@@ -248,7 +289,9 @@ crema_status cr_onnx_import_listing(const char *path, Caffe__NetParameter **out,
                                     cr_buffer *restored) {
   cr_onnx_model model;
   cr_import import = {.model = &model};
+  cr_c_locale locale;
   *out = NULL;
+  CR_TRY(cr_c_locale_begin(&locale));
   crema_status status = cr_onnx_model_open(path, &model);
   if (status == CREMA_OK) status = check_model(&model);
   if (status == CREMA_OK) {
@@ -262,6 +305,7 @@ crema_status cr_onnx_import_listing(const char *path, Caffe__NetParameter **out,
   }
   free_import(&import);
   cr_onnx_model_close(&model);
+  cr_c_locale_end(&locale);
   if (status == CREMA_OK) *out = import.net;
   else if (import.net != NULL) cr_message_free(&import.net->base);
   return status;

@@ -7,15 +7,12 @@
 #include "onnx/import/graph.h"
 #include "proto/field.h"
 
-/* A name for a layer that no other layer has: the node's, else its first output's. */
-static crema_status name_layer(cr_import_node *node, cr_buffer *out) {
-  cr_import *import = node->import;
-  const Onnx__NodeProto *proto = node->proto;
-  const bool named = proto->name != NULL && proto->name[0] != '\0';
-  const char *base = named ? proto->name : proto->n_output > 0 ? proto->output[0] : node->op;
+/* A name for a layer that no other layer has: `base`, with a number if it is taken. */
+static crema_status name_layer(cr_import *import, const char *base, cr_buffer *out) {
   char *copy = NULL;
   CR_TRY(cr_buffer_print(out, "%s", base));
-  for (int number = 2; cr_name_map_get(&import->layer_index, out->data) >= 0; ++number) {
+  for (int number = 2; cr_name_map_get(&import->layer_index, out->data) >= 0;
+       number += number < 10 ? 1 : (int)import->net->n_layer) {
     cr_buffer_clear(out);
     CR_TRY(cr_buffer_print(out, "%s/%d", base, number));
   }
@@ -26,6 +23,14 @@ static crema_status name_layer(cr_import_node *node, cr_buffer *out) {
 static crema_status set_text(char **slot, const char *text) {
   *slot = cr_proto_strdup(text);
   return *slot != NULL ? CREMA_OK : cr_fail_memory(strlen(text) + 1, "a name");
+}
+
+static crema_status take_name(cr_import *import, const char *base, Caffe__LayerParameter *layer) {
+  cr_buffer name = {0};
+  crema_status status = name_layer(import, base, &name);
+  if (status == CREMA_OK) status = set_text(&layer->name, name.data);
+  cr_buffer_free(&name);
+  return status;
 }
 
 /* Takes the layer over, also after a failure. */
@@ -74,6 +79,20 @@ crema_status cr_import_weights_of(cr_import *import, const crema_shape *shape,
   return CREMA_OK;
 }
 
+crema_status cr_import_weights_from(cr_import *import, const crema_shape *shape,
+                                    const cr_import_value *value) {
+  float *to;
+  const size_t size = (size_t)crema_shape_count(shape, 0, shape->axes) * sizeof *to;
+  if (value->unread == NULL || !cr_onnx_model_is_in_file(import->model, value->unread)) {
+    const void *from = value->unread != NULL ? (const void *)value->unread : value->floats;
+    CR_TRY(cr_import_weights(import, shape, &to));
+    if (size > 0) memcpy(to, from, size);
+    return CREMA_OK;
+  }
+  CR_TRY(cr_import_weights(import, shape, &to));
+  return cr_onnx_model_copy(import->model, value->unread, size, to);
+}
+
 /* Puts a constant into the net: a Parameter layer whose top has its name. */
 static crema_status add_constant(cr_import_node *node, cr_import_value *value) {
   cr_import *import = node->import;
@@ -88,12 +107,11 @@ static crema_status add_constant(cr_import_node *node, cr_import_value *value) {
   cr_buffer_free(&text);
   CR_TRY(status);
   CR_TRY(append(import, layer));
-  CR_TRY(set_text(&layer->name, value->name));
+  CR_TRY(take_name(import, value->name, layer));
   CR_TRY(cr_message_reserve(&layer->base, "top", 1));
   CR_TRY(set_text(&layer->top[layer->n_top++], value->name));
-  CR_TRY(cr_name_map_set(&import->layer_index, value->name, 1));
   value->blob = value->name;
-  if (value->floats != NULL) return cr_import_weights_of(import, value->shape, value->floats);
+  if (value->floats != NULL) return cr_import_weights_from(import, value->shape, value);
   float *to;
   CR_TRY(cr_import_weights(import, value->shape, &to));
   const int64_t count = cr_import_count(value);
@@ -121,16 +139,15 @@ crema_status cr_import_wide_layer(cr_import_node *node, cr_import_value *const *
                                   cr_import_value *const *top, int tops, const char *text) {
   cr_import *import = node->import;
   Caffe__LayerParameter *layer = NULL;
-  cr_buffer name = {0};
   for (int i = 0; i < bottoms; ++i) {
     if (bottom[i]->blob == NULL) CR_TRY(add_constant(node, bottom[i]));
   }
   CR_TRY(parse_layer(text, strlen(text), &layer));
   CR_TRY(append(import, layer));
-  crema_status status = name_layer(node, &name);
-  if (status == CREMA_OK) status = set_text(&layer->name, name.data);
-  cr_buffer_free(&name);
-  CR_TRY(status);
+  const char *given = node->proto->name;
+  const bool named = given != NULL && given[0] != '\0';
+  const char *base = named ? given : node->proto->n_output > 0 ? node->proto->output[0] : node->op;
+  CR_TRY(take_name(import, base, layer));
   return set_ends(layer, bottom, bottoms, top, tops);
 }
 

@@ -413,7 +413,11 @@ crema_status cr_import_take_group(cr_import *import, size_t index, size_t *taken
   if (number < 0 || !all->group[number].valid || all->group[number].first != index) {
     return CREMA_OK;
   }
-  CR_TRY(take(import, &all->group[number], &ok));
+  const described_layer *of = &all->group[number];
+  bool live = false; /* an output of the graph depends on it */
+  for (size_t i = index; i < index + of->count; ++i) live = live || import->node[i] != NULL;
+  if (!live) return CREMA_OK;
+  CR_TRY(take(import, of, &ok));
   if (ok) *taken = all->group[number].count;
   return CREMA_OK;
 }

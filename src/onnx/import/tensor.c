@@ -3,7 +3,7 @@
 
 #include "core/fail.h"
 #include "device/backend/half.h"
-#include "onnx/import/graph.h"
+#include "onnx/import/external.h"
 
 static crema_status read_dims(const cr_import *import, const Onnx__TensorProto *tensor,
                               crema_shape *out) {
@@ -103,41 +103,98 @@ static const uint8_t *number_at(const number_source *source, size_t i) {
   return source->raw != NULL ? source->raw + i * source->width : typed_at(source->tensor, i);
 }
 
-crema_status cr_import_tensor(cr_import *import, const Onnx__TensorProto *tensor,
-                              cr_import_value *out) {
-  crema_shape shape;
-  number_source source = {.tensor = tensor, .width = width_of(tensor->data_type)};
-  CR_TRY(read_dims(import, tensor, &shape));
-  const size_t count = (size_t)crema_shape_count(&shape, 0, shape.axes);
-  if (source.width == 0 || tensor->data_location == 1) {
-    char text[CR_ONNX_TYPE_TEXT];
-    return cr_fail(CREMA_E_UNSUPPORTED, "%s: tensor '%s' of type %s is not supported",
-                   import->model->path, tensor->name == NULL ? "" : tensor->name,
-                   cr_onnx_type_name(tensor->data_type, text));
+/* Lets the numbers of a large tensor of floats stay in the file until they are needed. Their place
+ * in its bytes may be odd. Floats then start up to three bytes earlier, over the length of their
+ * field. */
+static bool keep_floats(const cr_import *import, const Onnx__TensorProto *tensor,
+                        cr_import_value *out) {
+  uint8_t *values = tensor->has_raw_data ? tensor->raw_data.data : (uint8_t *)tensor->float_data;
+  const uintptr_t at = (uintptr_t)values, start = (uintptr_t)import->model->bytes;
+  if (at < start + sizeof(float) || at >= start + import->model->size) return false;
+  out->floats = (const float *)(const void *)(values - at % sizeof(float));
+  out->unread = values;
+  return true;
+}
+
+crema_status cr_import_load(cr_import *import, cr_import_value *value) {
+  if (value->unread == NULL) return CREMA_OK;
+  const size_t size = (size_t)cr_import_count(value) * sizeof *value->floats;
+  CR_TRY(cr_onnx_model_load(import->model, value->unread, size));
+  memmove((void *)(uintptr_t)value->floats, value->unread, size);
+  value->unread = NULL;
+  return CREMA_OK;
+}
+
+static crema_status find_values(cr_import *import, const Onnx__TensorProto *tensor, size_t count,
+                                number_source *source) {
+  void *bytes;
+  if (tensor->data_location == 1) {
+    CR_TRY(cr_import_read_external(import, tensor, count * source->width, &bytes));
+    source->raw = bytes;
+    return CREMA_OK;
   }
   if (tensor->has_raw_data) {
-    source.raw = tensor->raw_data.data;
-    if (tensor->raw_data.len / source.width != count || tensor->raw_data.len % source.width != 0) {
+    source->raw = tensor->raw_data.data;
+    if (tensor->raw_data.len / source->width != count ||
+        tensor->raw_data.len % source->width != 0) {
       return fail_size(import, tensor, (int64_t)count);
-    }
-  } else if (typed_count(tensor) != count) {
-    return fail_size(import, tensor, (int64_t)count);
-  }
-  const int32_t type = tensor->data_type;
-  if (type == CR_ONNX_FLOAT || type == CR_ONNX_DOUBLE || type == CR_ONNX_FLOAT16 ||
-      type == CR_ONNX_BFLOAT16) {
-    float *floats;
-    CR_TRY(cr_import_make_floats(import, out, &shape, &floats));
-    if (tensor->data_type == CR_ONNX_FLOAT && count > 0) {
-      memcpy(floats, number_at(&source, 0), count * sizeof *floats);
-    } else {
-      for (size_t i = 0; i < count; ++i)
-        floats[i] = float_at(tensor->data_type, number_at(&source, i));
     }
     return CREMA_OK;
   }
+  return typed_count(tensor) == count ? CREMA_OK : fail_size(import, tensor, (int64_t)count);
+}
+
+/* Reads the values, if they are in pages of the file that are not in memory. */
+static crema_status load_values(cr_import *import, const number_source *source, size_t count) {
+  if (count == 0 || source->tensor->data_location == 1) return CREMA_OK;
+  const uint8_t *first = number_at(source, 0), *last = number_at(source, count - 1);
+  return cr_onnx_model_load(import->model, first, (size_t)(last - first) + sizeof(int64_t));
+}
+
+static crema_status read_floats(cr_import *import, const number_source *source,
+                                const crema_shape *shape, cr_import_value *out) {
+  const Onnx__TensorProto *tensor = source->tensor;
+  const size_t count = (size_t)crema_shape_count(shape, 0, shape->axes);
+  const bool plain = tensor->data_type == CR_ONNX_FLOAT && count > 0;
+  const bool external = tensor->data_location == 1;
+  if (plain && (external || keep_floats(import, tensor, out))) {
+    if (external) out->floats = (const float *)(const void *)source->raw;
+    return cr_import_set_shape(import, out, shape);
+  }
+  float *floats;
+  CR_TRY(load_values(import, source, count));
+  CR_TRY(cr_import_make_floats(import, out, shape, &floats));
+  if (plain) memcpy(floats, number_at(source, 0), count * sizeof *floats);
+  for (size_t i = 0; i < count && !plain; ++i) {
+    floats[i] = float_at(tensor->data_type, number_at(source, i));
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_import_tensor(cr_import *import, const Onnx__TensorProto *tensor,
+                              cr_import_value *out) {
+  const int32_t type = tensor->data_type;
+  crema_shape shape;
+  number_source source = {.tensor = tensor, .width = width_of(type)};
+  CR_TRY(read_dims(import, tensor, &shape));
+  const size_t count = (size_t)crema_shape_count(&shape, 0, shape.axes);
+  if (source.width == 0) {
+    char text[CR_ONNX_TYPE_TEXT];
+    return cr_fail(CREMA_E_UNSUPPORTED, "%s: tensor '%s' of type %s is not supported",
+                   import->model->path, tensor->name == NULL ? "" : tensor->name,
+                   cr_onnx_type_name(type, text));
+  }
+  CR_TRY(find_values(import, tensor, count, &source));
+  if (type == CR_ONNX_FLOAT || type == CR_ONNX_DOUBLE || type == CR_ONNX_FLOAT16 ||
+      type == CR_ONNX_BFLOAT16) {
+    CR_TRY(read_floats(import, &source, &shape, out));
+    out->type = type;
+    return CREMA_OK;
+  }
   int64_t *ints;
+  CR_TRY(load_values(import, &source, count));
   CR_TRY(cr_import_make_ints(import, out, &shape, &ints));
-  for (size_t i = 0; i < count; ++i) ints[i] = int_at(tensor->data_type, number_at(&source, i));
+  for (size_t i = 0; i < count; ++i) ints[i] = int_at(type, number_at(&source, i));
+  out->type = type;
   return CREMA_OK;
 }

@@ -42,6 +42,19 @@ static crema_status check_window(cr_import_node *node, const cr_import_window *w
   return CREMA_OK;
 }
 
+/* The zeros that belong to the input are padding of its blob. */
+static void add_zeros(const cr_import_value *x, cr_import_window *window) {
+  for (int i = 0; i < window->axes; ++i) {
+    window->size[i] = x->shape->dim[i + 2];
+    if (x->zeros == NULL) continue;
+    window->before[i] = x->zeros[i + 2];
+    window->after[i] = x->zeros[x->shape->axes + i + 2];
+    window->begin[i] += window->before[i];
+    window->end[i] += window->after[i];
+    window->size[i] -= window->before[i] + window->after[i];
+  }
+}
+
 crema_status cr_import_read_window(cr_import_node *node, const int64_t *kernel,
                                    cr_import_window *out) {
   const crema_shape *shape = node->input[0]->shape;
@@ -63,19 +76,16 @@ crema_status cr_import_read_window(cr_import_node *node, const int64_t *kernel,
   const bool upper = cr_import_is_text(node, "auto_pad", "SAME_UPPER", false);
   const bool lower = cr_import_is_text(node, "auto_pad", "SAME_LOWER", false);
   if (upper || lower) pad_same(out, shape, lower);
+  if (cr_import_is_text(node, "auto_pad", "VALID", false)) {
+    for (int i = 0; i < out->axes; ++i) out->begin[i] = out->end[i] = 0;
+  }
+  add_zeros(node->input[0], out);
   return CREMA_OK;
 }
 
-bool cr_import_is_symmetric(const cr_import_window *window) {
-  for (int i = 0; i < window->axes; ++i) {
-    if (window->begin[i] != window->end[i]) return false;
-  }
-  return true;
-}
-
-int64_t cr_import_positions(const cr_import_window *window, int axis, int64_t size, bool ceil) {
+int64_t cr_import_positions(const cr_import_window *window, int axis, bool ceil) {
   const int64_t reach = window->dilation[axis] * (window->kernel[axis] - 1) + 1;
-  const int64_t room = size + window->begin[axis] + window->end[axis] - reach;
+  const int64_t room = window->size[axis] + window->begin[axis] + window->end[axis] - reach;
   if (room < 0) return 0;
   return (room + (ceil ? window->stride[axis] - 1 : 0)) / window->stride[axis] + 1;
 }
@@ -86,4 +96,37 @@ crema_status cr_import_print_extents(cr_buffer *text, const char *name, const in
     CR_TRY(cr_buffer_print(text, " %s: %lld", name, (long long)values[i]));
   }
   return CREMA_OK;
+}
+
+void cr_import_fit_window(const cr_import_window *window, const int64_t *positions,
+                          cr_import_fit *out) {
+  *out = (cr_import_fit){0};
+  for (int i = 0; i < window->axes; ++i) {
+    const int64_t stride = window->stride[i];
+    const int64_t reach = window->dilation[i] * (window->kernel[i] - 1) + 1;
+    /* With a padding of begin + skip * stride the last position must still be inside. */
+    const int64_t lack =
+        (positions[i] - 1) * stride + reach - window->size[i] - 2 * window->begin[i];
+    out->skip[i] = lack > 0 ? (lack + stride - 1) / stride : 0;
+    out->pad[i] = window->begin[i] + out->skip[i] * stride;
+    out->made[i] = (window->size[i] + 2 * out->pad[i] - reach) / stride + 1;
+    if (out->made[i] != positions[i]) out->cuts = true;
+  }
+}
+
+crema_status cr_import_fit_value(cr_import_node *node, const cr_import_fit *fit,
+                                 cr_import_value **out) {
+  crema_shape shape = *node->output[0]->shape;
+  *out = node->output[0];
+  if (!fit->cuts) return CREMA_OK;
+  for (int i = 2; i < shape.axes; ++i) shape.dim[i] = fit->made[i - 2];
+  return cr_import_between(node, "uncut", &shape, out);
+}
+
+crema_status cr_import_cut_fit(cr_import_node *node, const cr_import_fit *fit,
+                               cr_import_value *made) {
+  int64_t offset[CREMA_MAX_AXES] = {0};
+  if (!fit->cuts) return CREMA_OK;
+  for (int i = 2; i < made->shape->axes; ++i) offset[i] = fit->skip[i - 2];
+  return cr_import_cut(node, made, offset, node->output[0]);
 }
