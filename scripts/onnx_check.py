@@ -9,6 +9,7 @@ test-onnx` installs them. Exits 1 if a check fails, and names all failures.
   onnx_check.py golden                          every net of the golden cases
   onnx_check.py nodes                           the node tests of the package onnx
   onnx_check.py torchvision                     models of torchvision, exported by torch.onnx
+  onnx_check.py operators [FAMILY...]           models of scripts/onnx_cases, imported
 """
 import argparse
 import faulthandler
@@ -42,6 +43,10 @@ def parse():
         task = tasks.add_parser(name)
         task.add_argument("-only", default="", help="checks whose names contain this text")
         task.add_argument("-rejections", action="store_true", help="print the reasons of rejections")
+    task = tasks.add_parser("operators")
+    task.add_argument("family", nargs="*")
+    task.add_argument("-only", default="", help="models whose names contain this text")
+    task.add_argument("-cases", default=ROOT / "scripts/onnx_cases", help="folder of the families")
     return parser.parse_args()
 
 
@@ -108,8 +113,16 @@ def check_torchvision(report, args, folder):
     torch_models.check_torch_models(report, folder, args.only)
 
 
+def check_operators(report, args, folder):
+    """The subcommand `operators`."""
+    from onnx_checks import grid, operators
+    count = operators.check_operators(report, folder, grid.load_modules(args.cases, args.family), args.only)
+    print("%d models" % count)
+
+
 TASKS = {"file": check_file, "import": check_import, "layers": check_layers, "models": check_models,
-         "golden": check_golden, "nodes": check_nodes, "torchvision": check_torchvision}
+         "golden": check_golden, "nodes": check_nodes, "torchvision": check_torchvision,
+         "operators": check_operators}
 
 
 def main():

@@ -173,7 +173,8 @@ class Session:
         LIBRARY.crema_model_options_init(ctypes.byref(options))
         options.precision = self.PRECISIONS.index(precision)
         options.table = None if table is None else os.fsencode(table)
-        check(LIBRARY.crema_model_load(os.fsencode(path), os.fsencode(weights), ctypes.byref(options),
+        weights = None if weights is None else os.fsencode(weights)
+        check(LIBRARY.crema_model_load(os.fsencode(path), weights, ctypes.byref(options),
                                        ctypes.byref(self.model)))
         check(LIBRARY.crema_session_create(self.model, None, ctypes.byref(self.handle)))
 

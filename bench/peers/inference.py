@@ -4,7 +4,7 @@
 A ratio is crema's median time by that of the fastest other runtime of the same precision; the
 difference is the largest of crema's output from ONNX Runtime's, relative to the largest output, of the first kind of
 crema that is named. Scales for int8 are those of the same random inputs on both sides.
-With -memory, each runtime runs in a process of its own, and the table shows by how much its peak
+A net whose name ends in .onnx is that file for crema and for ONNX Runtime. With -memory, each runtime runs in a process of its own, and the table shows by how much its peak
 of resident memory exceeds what it had before it loaded the net.
 """
 import argparse
@@ -33,6 +33,11 @@ class Files:
     """One net's files: text, weights, ONNX, and ONNX with int8 where asked for."""
 
     def __init__(self, folder, name):
+        self.given = name.endswith(".onnx")
+        if self.given:
+            self.net = self.onnx = pathlib.Path(name)
+            self.weights = None
+            return
         self.net = MODELS / name / "deploy.prototxt"
         self.weights = pathlib.Path(folder) / f"{name}.caffemodel"
         self.onnx = pathlib.Path(folder) / f"{name}.onnx"
@@ -49,6 +54,8 @@ def make_files(folder, name, kinds):
     import crema
     import export_onnx
     files = Files(folder, name)
+    if files.given:
+        return files
     if not files.onnx.exists():
         net = crema.Net(files.net)
         crema.randomise(net, files.net)
@@ -167,6 +174,11 @@ def make(kind, files, threads, values):
 
 
 def input_values(files, batch):
+    if files.given:
+        import onnx
+        shape = onnx.load(files.onnx, load_external_data=False).graph.input[0].type.tensor_type.shape
+        dims = [d.dim_value for d in shape.dim]
+        return numpy.random.default_rng(7).normal(0, 1, [batch] + dims[1:]).astype(numpy.float32)
     dims = [int(d) for d in re.findall(r"dim: (\d+)", files.net.read_text())[:4]]
     return numpy.random.default_rng(7).normal(0, 1, [batch] + dims[1:]).astype(numpy.float32)
 
@@ -227,7 +239,7 @@ def compare_times(args, folder):
             values = input_values(files, batch)
             runners = {kind: make(kind, files, threads, values) for kind in args.kinds}
             ms = measure(runners, args.seconds, time.process_time if args.processor else time.perf_counter)
-            print(f"{name:16} {batch:5} {threads:7}", *(f"{ms[k]:13.2f}" for k in args.kinds),
+            print(f"{pathlib.Path(name).name:16} {batch:5} {threads:7}", *(f"{ms[k]:13.2f}" for k in args.kinds),
                   f"{difference(runners):10.1e}  {ratios(ms)}", flush=True)
             for kind in args.kinds:
                 table.add(name, batch, threads, kind, ms[kind])
@@ -272,7 +284,7 @@ def numbers(text):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("nets", nargs="*", default=NETS, help="folders under models/")
+    parser.add_argument("nets", nargs="*", default=NETS, help="folders under models/, or ONNX files")
     parser.add_argument("-threads", type=numbers, default=[1, 2])
     parser.add_argument("-batch", type=numbers, default=[1, 16])
     parser.add_argument("-kinds", type=lambda text: text.split(","), default=("crema", "onnxruntime", "openvino"), help=",".join(KINDS))

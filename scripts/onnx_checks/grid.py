@@ -91,8 +91,8 @@ class Case:
         return 0.0
 
 
-def load_cases(folder, families):
-    """Yields (family, case) for the modules of a folder, or only for those of the given names."""
+def load_modules(folder, families):
+    """Yields (family, module) for the modules of a folder, or only for those of the given names."""
     names = sorted(name[:-3] for name in os.listdir(folder) if name.endswith(".py") and name[0] != "_")
     unknown = set(families) - set(names)
     if unknown:
@@ -103,7 +103,13 @@ def load_cases(folder, families):
         spec = importlib.util.spec_from_file_location("onnx_cases_" + name, os.path.join(folder, name + ".py"))
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        for case in module.cases():
+        yield name, module
+
+
+def load_cases(folder, families):
+    """Yields (family, case) for the modules that have cases."""
+    for name, module in load_modules(folder, families):
+        for case in getattr(module, "cases", lambda: ())():
             yield name, Case(name, *case)
 
 
