@@ -150,6 +150,10 @@ def patterns():
                 [node("Mul", ["x", "half"], ["d"]), node("Mul", ["d", "c"], ["y"])],
                 [node("Mul", ["half", "c"], ["d"]), node("Mul", ["x", "d"], ["y"])]][order]
         yield "Gelu/erf/%d" % order, model(erf + tail, x, constants=[half, one, root]), given
+    square = [node("Mul", ["x", "x"], ["m"]), node("Div", ["m", "root"], ["a"]), *erf[1:]]
+    for order in (["m", "d"], ["d", "m"]):
+        tail = [node("Mul", ["half", "c"], ["d"]), node("Mul", order, ["y"])]
+        yield "Gelu/%s" % "".join(order), model(square + tail, x, constants=[half, one, root]), given
     cubes = ([node("Pow", ["x", "three"], ["p"])], [node("Mul", ["x", "x"], ["q"]), node("Mul", ["x", "q"], ["p"])])
     for number, cube in enumerate(cubes):
         nodes = cube + [node("Mul", ["p", "k"], ["a"]), node("Add", ["x", "a"], ["b"]), node("Mul", ["b", "f"], ["c"]),

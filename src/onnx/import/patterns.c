@@ -67,18 +67,15 @@ static const char *other_than_value(const Onnx__NodeProto *node, const char *val
 
 /* ---- products ------------------------------------------------------------------------ */
 
-/* The three factors of a product of products. */
-static bool three_factors(const makers *m, const Onnx__NodeProto *last, const char *factor[3]) {
-  if (last->n_input != 2) return false;
-  for (int i = 0; i < 2; ++i) {
-    const Onnx__NodeProto *inner = pair_of(m, last->input[i], "Mul");
-    if (inner == NULL) continue;
-    factor[0] = last->input[1 - i];
-    factor[1] = inner->input[0];
-    factor[2] = inner->input[1];
-    return true;
-  }
-  return false;
+/* The three factors of a product whose input `i` is a product. */
+static bool three_factors(const makers *m, const Onnx__NodeProto *last, int i,
+                          const char *factor[3]) {
+  const Onnx__NodeProto *inner = pair_of(m, last->input[i], "Mul");
+  if (inner == NULL) return false;
+  factor[0] = last->input[1 - i];
+  factor[1] = inner->input[0];
+  factor[2] = inner->input[1];
+  return true;
 }
 
 /* x / sqrt(2), or x times its reciprocal. */
@@ -148,19 +145,29 @@ static crema_status replace(cr_import *import, size_t at, const char *op, const 
   return CREMA_OK;
 }
 
-/* 0.5 x (1 + erf(x / sqrt(2))), its factors in any order. */
-static crema_status find_gelu(makers *m, size_t at, bool *found) {
-  const char *factor[3];
-  if (!three_factors(m, m->import->node[at], factor)) return CREMA_OK;
+/* 0.5 x (1 + erf(x / sqrt(2))), its factors in any order. NULL: other factors.
+ */
+static const char *match_gelu(const makers *m, const char *const factor[3], const char **x) {
+  *x = NULL;
   for (int i = 0; i < 3; ++i) {
     if (!is_number(m, factor[i], 0.5)) continue;
     for (int k = 1; k < 3; ++k) {
-      const char *x = factor[(i + k) % 3], *sum = factor[(i + 3 - k) % 3];
-      const char *kind = gelu_kind(m, sum, x);
-      if (kind == NULL) continue;
-      *found = true;
-      return replace(m->import, at, "Gelu", x, kind);
+      *x = factor[(i + k) % 3];
+      const char *kind = gelu_kind(m, factor[(i + 3 - k) % 3], *x);
+      if (kind != NULL) return kind;
     }
+  }
+  return NULL;
+}
+
+static crema_status find_gelu(makers *m, size_t at, bool *found) {
+  const Onnx__NodeProto *last = m->import->node[at];
+  for (int i = 0; i < 2 && last->n_input == 2; ++i) {
+    const char *factor[3], *x;
+    const char *kind = three_factors(m, last, i, factor) ? match_gelu(m, factor, &x) : NULL;
+    if (kind == NULL) continue;
+    *found = true;
+    return replace(m->import, at, "Gelu", x, kind);
   }
   return CREMA_OK;
 }
