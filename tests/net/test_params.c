@@ -1,4 +1,6 @@
 /* Parameters: owners, sharers, factors; which layers run backward. */
+#include <math.h>
+
 #include "net_case.h"
 
 #define FC(name, bottom, out, spec)                                                          \
@@ -173,6 +175,57 @@ TEST(propagate_down_is_obeyed) {
   ok(crema_net_backward(net));
   assert_false(cr_tensor_is_zero(blob_of(net, "data")->diff));
   crema_net_destroy(net);
+}
+
+/* Two layers with the same parameters, and the loss of their difference. */
+#define TWIN(name, bottom, layer)                             \
+  "layer { name: '" name "' bottom: '" bottom "' top: '" name \
+  "' param { name: 'w' } param { name: 'b' } " layer
+#define TWINS(layer)                                                    \
+  INPUT("data", DIM4(7, 6, 5, 5))                                       \
+  INPUT("other", DIM4(7, 6, 5, 5))                                      \
+  TWIN("fa", "data", layer)                                             \
+  TWIN("fb", "other", layer)                                            \
+  "layer { name: 'diff' type: 'Eltwise' bottom: 'fa' bottom: 'fb'"      \
+  "  top: 'diff' eltwise_param { coeff: 1 coeff: -1 } }\n"              \
+  "layer { name: 'square' type: 'Power' bottom: 'diff' top: 'square'"   \
+  "  power_param { power: 2 } }\n"                                      \
+  "layer { name: 'loss' type: 'Reduction' bottom: 'square' top: 'loss'" \
+  "  loss_weight: 0.3 }\n"
+
+static void check_bias_cancels(const char *type, const char *layer) {
+  cr_buffer text = {0};
+  crema_net *net;
+  ok(cr_buffer_print(&text, "default_forward_type: %s default_backward_type: %s\n", type, type));
+  ok(cr_buffer_print(&text, TWINS("%s"), layer, layer));
+  net = build(text.data, CREMA_TRAIN);
+  fill(blob_of(net, "data"), -0.3f, 0.0137f);
+  fill(blob_of(net, "other"), 0.7f, -0.0031f);
+  ok(crema_net_forward(net, NULL));
+  ok(crema_net_backward(net));
+  double largest = 0;
+  crema_blob *weights = param_of(net, "fa", 0), *bias = param_of(net, "fa", 1);
+  for (int64_t i = 0; i < crema_blob_count(weights); ++i) {
+    largest = fmax(largest, fabs((double)diff_of(weights)[i]));
+  }
+  assert_true(largest > 0);
+  for (int64_t i = 0; i < crema_blob_count(bias); ++i) assert_near(diff_of(bias)[i], 0, 0);
+  crema_net_destroy(net);
+  cr_buffer_free(&text);
+}
+
+/* A gradient of rounding errors would be a step of full length in Adam. */
+TEST(opposite_gradients_of_a_shared_bias_cancel) {
+#define GAUSS "weight_filler { type: 'gaussian' std: 1 } } }\n"
+  static const char *const layers[] = {
+      "type: 'InnerProduct' inner_product_param { num_output: 4 " GAUSS,
+      "type: 'Convolution' convolution_param { num_output: 4 kernel_size: 3 " GAUSS,
+      "type: 'Convolution' convolution_param { num_output: 6 kernel_size: 3 group: 6 " GAUSS,
+      "type: 'Scale' scale_param { bias_term: true filler { type: 'gaussian' std: 1 } } }\n"};
+  for (size_t i = 0; i < sizeof layers / sizeof layers[0]; ++i) {
+    check_bias_cancels("FLOAT", layers[i]);
+    check_bias_cancels("DOUBLE", layers[i]);
+  }
 }
 
 int main(void) {

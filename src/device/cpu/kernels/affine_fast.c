@@ -382,7 +382,7 @@ static void put_sums(const cr_call *call, int arg, int64_t first, int64_t count,
   for (int64_t c = 0; c < count; ++c) {
     float value = 0.0f;
     if (call->accumulate[arg]) cr_load_floats(type, out, first + c, 1, &value);
-    value = (float)(call->accumulate[arg] ? (double)value + sum[c] : sum[c]);
+    value = (call->accumulate[arg] ? value : 0.0f) + (float)sum[c];
     cr_store_floats(type, out, first + c, 1, &value);
   }
 }

@@ -39,7 +39,8 @@ CR_REF_CLONES static void add_terms(const cr_split *s, int64_t begin, int64_t en
   else add_terms_of(s, begin, end, dy, NULL, sum);
 }
 
-/* out[c] (+)= sum of the terms of channel c. */
+/* out[c] (+)= sum of the terms of channel c. Each sum is rounded before it is added, so opposite
+ * gradients of a shared parameter cancel. */
 static crema_status channel_sums(const cr_call *call, const cr_real *dy, const cr_real *x, bool add,
                                  cr_real *out) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
@@ -47,9 +48,9 @@ static crema_status channel_sums(const cr_call *call, const cr_real *dy, const c
 #pragma omp parallel for schedule(static) if (s.outer * s.channels * s.inner >= CR_REF_PARALLEL_MIN)
   for (int part = 0; part < CR_REF_PARTS; ++part) {
     const int64_t begin = cr_ref_part(s.channels, part), end = cr_ref_part(s.channels, part + 1);
-    for (int64_t c = begin; c < end; ++c) sum[c] = add ? (double)out[c] : 0;
+    for (int64_t c = begin; c < end; ++c) sum[c] = 0;
     add_terms(&s, begin, end, dy, x, sum);
-    for (int64_t c = begin; c < end; ++c) out[c] = (cr_real)sum[c];
+    for (int64_t c = begin; c < end; ++c) out[c] = (add ? out[c] : 0) + (cr_real)sum[c];
   }
   return CREMA_OK;
 }

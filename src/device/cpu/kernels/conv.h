@@ -137,13 +137,14 @@ static inline crema_status cr_conv_backward_weights(const cr_call *call,
                         .c_row = s->rows,
                         .accumulate = call->accumulate[2] || i >= s->group});
   }
+  /* Each sum is rounded before it is added, so opposite gradients of a shared bias cancel. */
   for (int64_t c = 0; c < channels && diff_bias != NULL; ++c) {
-    double sum = call->accumulate[3] ? (double)diff_bias[c] : 0;
+    double sum = 0;
     for (int64_t n = 0; n < s->batch; ++n) {
       const cr_real *y = diff_dst + (n * channels + c) * places;
       for (int64_t i = 0; i < places; ++i) sum += (double)y[i];
     }
-    diff_bias[c] = (cr_real)sum;
+    diff_bias[c] = (call->accumulate[3] ? diff_bias[c] : 0) + (cr_real)sum;
   }
   return CREMA_OK;
 }

@@ -148,7 +148,7 @@ static void sum_channel(const cr_call *call, int64_t channel, float *space) {
   }
   for (int64_t k = 0; k < window; ++k) weights[k] = (float)sum[k];
   if (bias == NULL) return;
-  bias[channel] = (float)(bias_sum + (call->accumulate[3] ? (double)bias[channel] : 0));
+  bias[channel] = (call->accumulate[3] ? bias[channel] : 0) + (float)bias_sum;
 }
 
 /* src, diff_dst, diff_weights, diff_bias. Each thread has consecutive channels. What surrounds

@@ -110,11 +110,12 @@ static inline crema_status cr_ip_backward_weights(const cr_call *call, cr_ip_mul
                         .accumulate = call->accumulate[2]};
   multiply(&gemm);
   if (!diff_bias) return CREMA_OK;
+    /* Each sum is rounded before it is added, so opposite gradients of a shared bias cancel. */
 #pragma omp parallel for schedule(static) if (s->m * s->n >= CR_REF_PARALLEL_MIN)
   for (int64_t j = 0; j < s->n; ++j) {
-    double sum = call->accumulate[3] ? (double)diff_bias[j] : 0;
+    double sum = 0;
     for (int64_t i = 0; i < s->m; ++i) sum += (double)diff_dst[i * s->n + j];
-    diff_bias[j] = (cr_real)sum;
+    diff_bias[j] = (call->accumulate[3] ? diff_bias[j] : 0) + (cr_real)sum;
   }
   return CREMA_OK;
 }
