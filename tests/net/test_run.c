@@ -27,8 +27,12 @@ static void run_both(crema_net *net, double *loss) {
   ok(crema_net_backward(net));
 }
 
+static void assert_values_near(const float *a, const float *b, int64_t count, double tolerance) {
+  for (int64_t i = 0; i < count; ++i) assert_near(a[i], b[i], tolerance * (1.0 + fabs(b[i])));
+}
+
 static void assert_same_values(const float *a, const float *b, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) assert_near(a[i], b[i], 1e-5 * (1.0 + fabs(b[i])));
+  assert_values_near(a, b, count, 1e-5);
 }
 
 /* Runs a net with one fusion and two without, which have the same loss; the first one's. */
@@ -89,12 +93,16 @@ TEST(fusion_changes_nothing) {
   "' top: 'fc'"                                                                \
   "  inner_product_param { num_output: 1 " GAUSS "} loss_weight: 1 }\n"
 
+/* The gradients of a convolution before a BatchNorm are sums of terms that nearly cancel, at most
+ * 0.011 here. Their rounding errors depend on the compiler: 0.9e-5 with GCC 12, 1.5e-5 with Clang
+ * 14. */
 static void assert_same_gradients(crema_net *a, crema_net *b, const char *layer) {
+  const double tolerance = strcmp(layer, "conv") == 0 ? 4e-5 : 1e-5;
   const int params = a->layer[layer_index(a, layer)].layer->params;
   for (int p = 0; p < params; ++p) {
     crema_blob *gradient = param_of(a, layer, p);
-    assert_same_values(diff_of(gradient), diff_of(param_of(b, layer, p)),
-                       crema_blob_count(gradient));
+    assert_values_near(diff_of(gradient), diff_of(param_of(b, layer, p)),
+                       crema_blob_count(gradient), tolerance);
   }
 }
 

@@ -224,6 +224,9 @@ TEST(test_generated_code) {
 }
 
 TEST(test_threads) {
+#ifndef _OPENMP
+  skip(); /* no kernel starts threads */
+#endif
   if (SANITIZED) skip(); /* these want to be loaded before anything else */
   /* One thread of a training waits for signals. */
   expect_training(&(refusal){.alive = "5"}, "3 of 4 threads can be started");
