@@ -413,8 +413,10 @@ TEST(each_value_is_converted_once_per_pass) {
       for (int i = 0; i < halves->blobs; ++i) {
         uint64_t now = cr_tensor_conversions(halves->blob[i]->data) +
                        cr_tensor_conversions(halves->blob[i]->diff);
-        /* Backward: the data once more to float, the diff to float and from it. */
-        assert_in_range(now - before[i], 0, half == 0 ? 2 : 3);
+        /* Backward: the data once more to float, the diff to float and from it. The blob 'conv'
+         * has two values in a pass, because the ReLU is in place. */
+        const bool two = strcmp(crema_net_blob_name(halves, i), "conv") == 0;
+        assert_in_range(now - before[i], 0, half == 0 ? 2 : two ? 5 : 3);
       }
     }
   }
