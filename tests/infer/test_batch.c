@@ -16,7 +16,7 @@
   CONV("a", "data", "a", 32, 3, 1)                                       \
   LAYER("ra", "ReLU", "a", "a", "")                                      \
   CONV("b", "a", "b", 16, 1, 0)                                          \
-  CONV("c", "a", "c", 16, 3, 1)                                          \
+  CONV("c", "a", "c", 16, 1, 0)                                          \
   "layer { name: 'bc' type: 'Concat' bottom: 'b' bottom: 'c' top: 'bc' " \
   "}" LAYER("p", "Pooling", "bc", "p", "pooling_param { kernel_size: 4 stride: 4 } ")
 static const char branches[] =
