@@ -61,7 +61,7 @@ asan tsan: deps  ## Build with sanitizers and test
 test-arm64:      ## Build for 64-bit Arm; run the golden cases and C tests in qemu
 	@scripts/setup.sh --arm64
 	@cmake --preset arm64 >/dev/null && cmake --build --preset arm64
-	@ctest --preset arm64 -j 2
+	@ctest --preset arm64 -j $$(nproc)
 
 command: configure
 	@cmake --build --preset release --target crema_cli
