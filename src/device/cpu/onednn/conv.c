@@ -115,7 +115,7 @@ crema_status cr_dnnl_conv_check_registers(void) {
 #if defined __x86_64__ && defined __GNUC__
   if (__builtin_cpu_supports("avx512f")) return CREMA_OK;
 #endif
-  return cr_fail(CREMA_E_UNSUPPORTED, "the kernel needs 32 vector registers");
+  return cr_fail(CREMA_E_UNSUPPORTED, "the kernel is implemented for AVX-512 only");
 }
 
 crema_status cr_dnnl_conv_limits(const cr_posts *posts, float *low, float *high) {
