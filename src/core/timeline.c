@@ -1,5 +1,6 @@
 /* The file is a list of events, one per line. It is valid without its end: a viewer accepts a list
- * that a crash has cut. Times have no decimal point of their own locale: they are integers. */
+ * that a crash has cut. Times are printed from integers, because the decimal point depends on the
+ * locale. */
 #define _GNU_SOURCE
 #include "core/timeline.h"
 
@@ -59,7 +60,7 @@ static int64_t track_of(uint64_t track) {
   return track == 0 ? (int64_t)cr_system_thread() : FIRST_STREAM + (int64_t)track;
 }
 
-/* Nanoseconds, of which the format wants thousands with a fraction. */
+/* Nanoseconds. The format has microseconds with a fraction. */
 static int64_t nanoseconds(double seconds) {
   return (int64_t)(seconds * 1e9);
 }

@@ -36,13 +36,6 @@ static crema_status add_attribute(cr_buffer *out, const Onnx__AttributeProto *a)
   return add_bytes(out, a->floats, a->n_floats * sizeof *a->floats);
 }
 
-static crema_status add_tensor(cr_buffer *out, const Onnx__TensorProto *t) {
-  CR_TRY(cr_buffer_print(out, "[%d", (int)t->data_type));
-  for (size_t i = 0; i < t->n_dims; ++i) CR_TRY(cr_buffer_print(out, ",%" PRId64, t->dims[i]));
-  CR_TRY(cr_buffer_print(out, "]"));
-  return add_bytes(out, t->raw_data.data, t->raw_data.len);
-}
-
 /* The initializers that a node reads and that no node before it reads. */
 static crema_status add_constants(cr_buffer *out, const Onnx__NodeProto *node,
                                   const cr_name_map *constants, cr_name_map *done,
@@ -51,7 +44,11 @@ static crema_status add_constants(cr_buffer *out, const Onnx__NodeProto *node,
     const int at = cr_name_map_get(constants, node->input[i]);
     if (at < 0 || cr_name_map_get(done, node->input[i]) >= 0) continue;
     CR_TRY(cr_name_map_set(done, node->input[i], 1));
-    CR_TRY(add_tensor(out, initializer[at]));
+    const Onnx__TensorProto *t = initializer[at];
+    CR_TRY(cr_buffer_print(out, "[%d", (int)t->data_type));
+    for (size_t d = 0; d < t->n_dims; ++d) CR_TRY(cr_buffer_print(out, ",%" PRId64, t->dims[d]));
+    CR_TRY(cr_buffer_print(out, "]"));
+    CR_TRY(add_bytes(out, t->raw_data.data, t->raw_data.len));
   }
   return CREMA_OK;
 }

@@ -99,20 +99,16 @@ static crema_status index_readers(cr_import *import) {
   return CREMA_OK;
 }
 
-static bool is_result(const cr_import *import, const char *name) {
-  const Onnx__GraphProto *graph = import->model->proto->graph;
-  for (size_t i = 0; i < graph->n_output; ++i) {
-    if (graph->output[i]->name != NULL && strcmp(graph->output[i]->name, name) == 0) return true;
-  }
-  return false;
-}
-
 crema_status cr_import_is_read_by(cr_import_node *node, const char *op, bool *out) {
   cr_import *import = node->import;
   const char *name = node->output[0]->name;
   if (import->reader == NULL) CR_TRY(index_readers(import));
   int at = cr_name_map_get(&import->reader_index, name);
-  *out = at >= 0 && !is_result(import, name);
+  const Onnx__GraphProto *graph = import->model->proto->graph;
+  *out = at >= 0;
+  for (size_t i = 0; i < graph->n_output && *out; ++i) { /* the program reads outputs */
+    *out = graph->output[i]->name == NULL || strcmp(graph->output[i]->name, name) != 0;
+  }
   for (; at >= 0 && *out; at = import->reader[at].next) {
     const Onnx__NodeProto *reader = import->node[import->reader[at].node];
     *out = reader->op_type != NULL && strcmp(reader->op_type, op) == 0 &&

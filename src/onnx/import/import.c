@@ -150,11 +150,16 @@ static crema_status import_layers(cr_import_node *node) {
   return function(node);
 }
 
-/* Whether the operator's function reads constants that are not in memory: it only makes them the
- * parameters of a layer. */
-static bool is_lazy(const char *op) {
-  return strcmp(op, "Conv") == 0 || strcmp(op, "ConvTranspose") == 0 || strcmp(op, "Gemm") == 0 ||
-         strcmp(op, "MatMul") == 0;
+/* Loads constants, except for operators that only make them the parameters of a layer. */
+static crema_status load_constants(cr_import_node *node) {
+  static const char *const lazy[] = {"Conv", "ConvTranspose", "Gemm", "MatMul"};
+  for (size_t i = 0; i < sizeof lazy / sizeof *lazy; ++i) {
+    if (strcmp(node->op, lazy[i]) == 0) return CREMA_OK;
+  }
+  for (int i = 0; i < node->inputs; ++i) {
+    if (node->input[i] != NULL) CR_TRY(cr_import_load(node->import, node->input[i]));
+  }
+  return CREMA_OK;
 }
 
 /* Imports the node, or notes why that is impossible: then the shapes of its outputs stay unknown.
@@ -169,9 +174,7 @@ static crema_status import_node(cr_import_node *node) {
     const bool known = cr_import_find(node->op) != NULL || cr_import_folds(node->op);
     return known ? CREMA_OK : cr_import_reject(node, "%s", cr_import_reason(node->op));
   }
-  for (int i = 0; i < node->inputs && !is_lazy(node->op); ++i) {
-    if (node->input[i] != NULL) CR_TRY(cr_import_load(node->import, node->input[i]));
-  }
+  CR_TRY(load_constants(node));
   CR_TRY(cr_import_fold(node, &done));
   return done ? CREMA_OK : import_layers(node);
 }

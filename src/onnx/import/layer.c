@@ -49,12 +49,8 @@ static crema_status parse_layer(const char *text, size_t size, Caffe__LayerParam
   return CREMA_OK;
 }
 
-static Caffe__LayerParameter *newest(cr_import *import) {
-  return import->net->layer[import->net->n_layer - 1];
-}
-
 crema_status cr_import_weights(cr_import *import, const crema_shape *shape, float **out) {
-  Caffe__LayerParameter *layer = newest(import);
+  Caffe__LayerParameter *layer = import->net->layer[import->net->n_layer - 1];
   Caffe__BlobProto *blob = NULL;
   CR_TRY(crema_shape_check(shape));
   CR_TRY(cr_message_reserve(&layer->base, "blobs", 1));

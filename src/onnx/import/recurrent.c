@@ -6,12 +6,12 @@
 #include "core/fail.h"
 #include "onnx/import/window.h"
 
-typedef struct recurrence {
+typedef struct lstm_import {
   int64_t steps, batch, inputs, units;
   int directions;
   bool reverse; /* the first direction */
   const float *weights, *recurrent, *bias;
-} recurrence;
+} lstm_import;
 
 /* The gates of ONNX (i, o, f, c) in the order of the layer (i, f, o, g). */
 static const int gates[] = {0, 2, 1, 3};
@@ -60,7 +60,7 @@ static crema_status read_constant(cr_import_node *node, int index, int64_t count
   return CREMA_OK;
 }
 
-static crema_status read_recurrence(cr_import_node *node, recurrence *r) {
+static crema_status read_recurrence(cr_import_node *node, lstm_import *r) {
   const crema_shape *x = node->input[0]->shape;
   const cr_import_value *w = cr_import_input(node, 1);
   CR_TRY(check_kind(node));
@@ -68,12 +68,12 @@ static crema_status read_recurrence(cr_import_node *node, recurrence *r) {
     return cr_import_reject(node, "the inputs must have three axes");
   }
   const bool both = cr_import_is_text(node, "direction", "bidirectional", false);
-  *r = (recurrence){.steps = x->dim[0],
-                    .batch = x->dim[1],
-                    .inputs = x->dim[2],
-                    .units = w->shape->dim[1] / GATES,
-                    .directions = both ? 2 : 1,
-                    .reverse = cr_import_is_text(node, "direction", "reverse", false)};
+  *r = (lstm_import){.steps = x->dim[0],
+                     .batch = x->dim[1],
+                     .inputs = x->dim[2],
+                     .units = w->shape->dim[1] / GATES,
+                     .directions = both ? 2 : 1,
+                     .reverse = cr_import_is_text(node, "direction", "reverse", false)};
   if (r->units < 1 || r->steps < 1) return cr_import_reject(node, "nothing to compute");
   const int64_t rows = r->directions * GATES * r->units;
   CR_TRY(check_lengths(node, r->steps));
@@ -83,7 +83,7 @@ static crema_status read_recurrence(cr_import_node *node, recurrence *r) {
 }
 
 /* The weights of one direction, gate by gate, with rows of `width` numbers. */
-static crema_status add_gates(cr_import_node *node, const recurrence *r, const float *from,
+static crema_status add_gates(cr_import_node *node, const lstm_import *r, const float *from,
                               int64_t width) {
   const crema_shape shape = {.axes = 2, .dim = {GATES * r->units, width}};
   const size_t size = (size_t)(r->units * width);
@@ -96,7 +96,7 @@ static crema_status add_gates(cr_import_node *node, const recurrence *r, const f
 }
 
 /* ONNX has a bias of the inputs and one of the states. */
-static crema_status add_bias(cr_import_node *node, const recurrence *r, int direction) {
+static crema_status add_bias(cr_import_node *node, const lstm_import *r, int direction) {
   const crema_shape shape = {.axes = 1, .dim = {GATES * r->units}};
   float *to;
   CR_TRY(cr_import_weights(node->import, &shape, &to));
@@ -121,7 +121,7 @@ static crema_status take_direction(cr_import_node *node, cr_import_value *value,
 }
 
 /* The states before the first step: inputs 5 and 6, or zeros. */
-static crema_status find_states(cr_import_node *node, const recurrence *r, int direction,
+static crema_status find_states(cr_import_node *node, const lstm_import *r, int direction,
                                 cr_import_value *states[2]) {
   const crema_shape shape = {.axes = 3, .dim = {1, r->batch, r->units}};
   for (int i = 0; i < 2; ++i) {
@@ -146,7 +146,7 @@ static crema_status reverse(cr_import_node *node, cr_import_value *from, cr_impo
 }
 
 /* The results of one direction: all steps (T, N, D), and the last states (1, N, D). */
-static crema_status add_direction(cr_import_node *node, const recurrence *r, int direction,
+static crema_status add_direction(cr_import_node *node, const lstm_import *r, int direction,
                                   cr_import_value *result[3]) {
   const crema_shape steps = {.axes = 3, .dim = {r->steps, r->batch, r->units}};
   const crema_shape one = {.axes = 3, .dim = {1, r->batch, r->units}};
@@ -171,7 +171,7 @@ static crema_status add_direction(cr_import_node *node, const recurrence *r, int
 }
 
 crema_status cr_import_lstm(cr_import_node *node) {
-  recurrence r = {0};
+  lstm_import r = {0};
   cr_import_value *result[2][3], *part[2];
   char text[64];
   CR_TRY(read_recurrence(node, &r));
