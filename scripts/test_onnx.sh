@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # test_onnx.sh BUILD [TASK...]: compares crema with ONNX Runtime, the package onnx and PyTorch. TASK is a subcommand of
-# onnx_check.py: layers, models, golden, nodes, torchvision. Without a task it makes the Python environment
+# onnx_check.py: layers, operators, models, golden, nodes, torchvision. Without a task it makes the Python environment
 # BUILD/onnx-python and exits. Exit code 77: there is no such environment yet.
 set -eu
 cd "$(dirname "$0")/.."

@@ -48,6 +48,50 @@ TEST(graphs) {
   }
 }
 
+/* Values in other files are read from the folder of the model only, and in full. */
+TEST(external_data) {
+  static const struct {
+    const char *entries, *text;
+  } rows[] = {
+      {"", "'', whose name is missing"},
+      {"external_data { key: 'location' value: 'none.bin' }",
+       "'none.bin', which is no file in the folder of the model; links and '..' are not followed"},
+      {"external_data { key: 'location' value: '../m.bin' }",
+       "'../m.bin', which is no file in the folder of the model; links and '..' are not followed"},
+      {"external_data { key: 'location' value: '/etc/passwd' }",
+       "'/etc/passwd', which is no file in the folder of the model; links and '..' are not "
+       "followed"},
+      {"external_data { key: 'location' value: 'link.bin' }",
+       "'link.bin', which is no file in the folder of the model; links and '..' are not followed"},
+      {"external_data { key: 'location' value: 'm.bin' } "
+       "external_data { key: 'offset' value: '4' }",
+       "'m.bin', which is too short"},
+      {"external_data { key: 'location' value: 'm.bin' } "
+       "external_data { key: 'offset' value: '-4' }",
+       "'m.bin', and its offset or length is no number"},
+      {"external_data { key: 'location' value: 'm.bin' } "
+       "external_data { key: 'length' value: '8' }",
+       "'m.bin', and its length does not fit its shape"},
+  };
+  write_text("m.bin", "0123456789ab");
+  assert_int_equal(symlink("m.bin", path_of("link.bin")), 0);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    char graph[1024], text[512];
+    snprintf(graph, sizeof graph, C("1 dims: 3 data_location: 1 %s"), rows[i].entries);
+    snprintf(text, sizeof text, "tensor 'c' is in the file %s", rows[i].text);
+    check_graph_says(graph, CREMA_E_CORRUPT, text);
+  }
+  char graph[1024];
+  snprintf(graph, sizeof graph, C("1 dims: 3 data_location: 1 %s"),
+           "external_data { key: 'location' value: 'm.bin' }");
+  write_graph(graph);
+  crema_net *net = NULL;
+  ok(crema_net_load(path_of("m.onnx"), NULL, &net));
+  crema_net_destroy(net);
+  unlink(path_of("link.bin"));
+  unlink(path_of("m.bin"));
+}
+
 TEST(extents) {
   static const char *const graphs[] = {
       INPUT("x", "1", DIM("9223372036854775807")) OUTPUT("x"),
