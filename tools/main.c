@@ -49,7 +49,7 @@ const char *cli_command_hint(const char *word) {
       {" quantize int8 ", "calibrate"},
       {" bench profile speed ", "benchmark for a network, or time for its layers"},
       {" info inspect show print view ", "summary"},
-      {" plot visualize graph ", "draw"},
+      {" visualize graph ", "draw"},
       {" devices gpu gpus ", "device_query"},
       {" features extract embed ", "extract_features"},
       {" mean ", "compute_image_mean"},

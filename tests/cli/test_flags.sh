@@ -34,7 +34,6 @@ convert convert_model
 export compile
 quantize calibrate
 profile benchmark
-plot draw
 HINTS
 run train -slover x
 expect_usage "mistyped flag" "unknown flag -slover" "did you mean -solver?"
@@ -145,7 +144,7 @@ complete_words() {
   PATH=$work/bin:$PATH bash -c '. ./log; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _crema; echo "${COMPREPLY[*]}"' \
     completion "$@"
 }
-[ "$(complete_words crema tra)" = train ] || fail "completion of tra: $(complete_words crema tra)"
+[ "$(complete_words crema trai)" = train ] || fail "completion of trai: $(complete_words crema trai)"
 [ "$(complete_words crema summary -js)" = -json ] || fail "completion of -js: $(complete_words crema summary -js)"
 [ "$(complete_words crema help envi)" = environment ] || fail "completion of envi"
 [ -z "$(complete_words crema envi)" ] || fail "a topic is completed as a command"

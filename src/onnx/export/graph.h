@@ -77,8 +77,6 @@ const char *cr_onnx_parameter(cr_onnx_graph *g, const char *what, crema_blob *bl
 
 /* ---- operators whose form depends on the operator set ------------------------- */
 
-void cr_onnx_squeeze(cr_onnx_graph *g, const char *out, const char *in, const int64_t *axes,
-                     size_t count);
 void cr_onnx_unsqueeze(cr_onnx_graph *g, const char *out, const char *in, const int64_t *axes,
                        size_t count);
 /* op: ReduceSum, ReduceMean, ReduceMax and so on. */

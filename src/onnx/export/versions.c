@@ -15,11 +15,6 @@ static void node_with_axes(cr_onnx_graph *g, const char *op, const char *out, co
   }
 }
 
-void cr_onnx_squeeze(cr_onnx_graph *g, const char *out, const char *in, const int64_t *axes,
-                     size_t count) {
-  node_with_axes(g, "Squeeze", out, in, axes, count, 13);
-}
-
 void cr_onnx_unsqueeze(cr_onnx_graph *g, const char *out, const char *in, const int64_t *axes,
                        size_t count) {
   node_with_axes(g, "Unsqueeze", out, in, axes, count, 13);
