@@ -32,6 +32,7 @@ static const char *write_index(cr_onnx_layer *l, int bottom) {
 
 void cr_onnx_export_embed(cr_onnx_layer *l) {
   const bool biased = l->param->embed_param->bias_term;
+  l->kept = true;
   const char *rows = biased ? cr_onnx_name(l->g, "rows") : l->out[0];
   const char *table = cr_onnx_parameter(l->g, "table", l->layer->blob[0], NULL);
   const char *index = write_index(l, 0);
@@ -43,6 +44,7 @@ void cr_onnx_export_embed(cr_onnx_layer *l) {
 }
 
 void cr_onnx_export_batch_reindex(cr_onnx_layer *l) {
+  l->kept = true;
   const char *index = write_index(l, 1);
   CR_ONNX_NODE(l->g, "Gather", l->out[0], l->in[0], index);
   cr_onnx_int(l->g, "axis", 0);

@@ -17,6 +17,7 @@ typedef struct cr_onnx_layer {
   /* For the function to set: */
   int open_axis;    /* 1 + the axis of the tops whose size depends on the data; 0: none */
   bool fixed;       /* the shapes of the tops do not depend on a symbolic batch */
+  bool kept;        /* the importer cannot make this layer from its nodes: metadata describes it */
   const char *text; /* the layer's own fields for the metadata; NULL: as the net has them */
 } cr_onnx_layer;
 

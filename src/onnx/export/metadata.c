@@ -134,10 +134,24 @@ static crema_status write_entry(layer_nodes *of, const int *open) {
   return status;
 }
 
+static bool is_always_kept(const char *type) {
+  static const char *const types[] = {
+#define CR_ONNX_RESTORED(name) name,
+#define CR_ONNX_PARTLY(name)
+#include "onnx/format/restored.inc"
+#undef CR_ONNX_PARTLY
+#undef CR_ONNX_RESTORED
+  };
+  for (size_t i = 0; i < sizeof types / sizeof *types; ++i) {
+    if (strcmp(types[i], type) == 0) return true;
+  }
+  return false;
+}
+
 void cr_onnx_keep_layer(cr_onnx_layer *l, size_t nodes, size_t constants, const int *open) {
   layer_nodes of = {.l = l, .nodes = nodes, .constants = constants};
   if (l->g->status != CREMA_OK || l->g->graph.n_node == nodes) return;
-  bool wanted = cr_onnx_is_restored(l->layer->kind->type);
+  bool wanted = l->kept || is_always_kept(l->layer->kind->type);
   /* Names are the last words of their lines. */
   for (int i = 0; i < l->tops; ++i) wanted = wanted && strchr(l->out[i], '\n') == NULL;
   if (!wanted || strchr(l->layer->name, '\n') != NULL) return;

@@ -46,6 +46,7 @@ static void write_max(cr_onnx_layer *l, const cr_window *w) {
   const int64_t plane = crema_shape_count(from, 2, from->axes);
   write_plain(l, w, "MaxPool", l->out[0]);
   if (l->tops < 2) return;
+  l->kept = true;
   const char *index = cr_onnx_name(l->g, "index"), *place = cr_onnx_name(l->g, "place");
   cr_onnx_output(l->g, index);
   CR_ONNX_NODE(l->g, "Mod", place, index, cr_onnx_integers(l->g, "plane", &plane, 1));

@@ -51,6 +51,7 @@ static ranks write_ranks(cr_onnx_layer *l, const char *in, int axis, int64_t ext
   cr_onnx_graph *g = l->g;
   const ranks out = {cr_onnx_name(g, "values"), cr_onnx_name(g, "places")};
   const char *index = cr_onnx_name(g, "index"), *back = cr_onnx_name(g, "back");
+  l->kept = true;
   CR_ONNX_NODE(g, "TopK", out.values, reverse(g, in, axis), cr_onnx_integers(g, "k", &k, 1));
   cr_onnx_output(g, index);
   cr_onnx_int(g, "axis", axis);

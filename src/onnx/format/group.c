@@ -10,7 +10,9 @@
 bool cr_onnx_is_restored(const char *type) {
   static const char *const types[] = {
 #define CR_ONNX_RESTORED(name) name,
+#define CR_ONNX_PARTLY(name) name,
 #include "onnx/format/restored.inc"
+#undef CR_ONNX_PARTLY
 #undef CR_ONNX_RESTORED
   };
   for (size_t i = 0; i < sizeof types / sizeof *types; ++i) {

@@ -372,7 +372,7 @@ static crema_status add_layer(cr_import *import, const described_layer *of, cons
   }
   cr_buffer_free(&text);
   for (size_t i = 0; i < e->parameters && status == CREMA_OK; ++i) {
-    status = cr_import_weights_of(import, &e->parameter_shape[i], e->parameter[i]->floats);
+    status = cr_import_weights_from(import, &e->parameter_shape[i], e->parameter[i]);
   }
   CR_TRY(status);
   return cr_buffer_print(&import->restored, "%s%s", import->restored.size > 0 ? ", " : "",
