@@ -99,8 +99,8 @@ def _check_golden(place, label, folder, opset):
     net = _build(text, params, label)
     arrays = nets.input_arrays({name: inputs.get(name, tuple(net.blobs[name].shape)) for name in net.inputs}, label)
     form = nets.inference_form(text)
-    # Another net, since recurrent layers keep their state after a pass.
-    compared = _build(form or text, params, label)
+    # Another net, since recurrent layers keep their state after a pass. Two nets cannot write one HDF5 file.
+    compared = net if "HDF5Output" in text else _build(form or text, params, label)
     nets.copy_parameters(net, compared)
     try:
         nets.run(net, arrays)

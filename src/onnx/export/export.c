@@ -309,12 +309,26 @@ static void list_output(exporter *x, int blob, const char *name) {
   else cr_onnx_graph_output(&x->graph, name, shape);
 }
 
+/* Whether a Split that the net inserted makes the blob "<split>_<number>". A net that reads the file
+ * would insert a Split of the same name. */
+static bool is_automatic(const exporter *x, int blob) {
+  const char *name = x->net->blob_name[blob];
+  for (int i = 0; i < x->net->layers; ++i) {
+    const cr_layer *layer = x->net->layer[i].layer;
+    const size_t size = strlen(layer->name);
+    if (strcmp(layer->kind->type, "Split") != 0 || strncmp(name, layer->name, size) != 0) continue;
+    if (name[size] == '_') return true;
+  }
+  return false;
+}
+
 /* The outputs of the net, and values that only layers without nodes read. */
 static void export_outputs(exporter *x) {
   for (int i = 0; i < x->net->outputs; ++i) {
     const int blob = x->net->output[i];
-    const char *name = x->net->blob_name[blob];
     const value *v = x->value[blob];
+    const char *name = x->net->blob_name[blob];
+    if (v != NULL && is_automatic(x, blob)) name = v->name;
     if (v == NULL || (v->source && strcmp(v->name, name) == 0)) continue;
     list_output(x, blob, name);
   }
