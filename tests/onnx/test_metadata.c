@@ -19,6 +19,16 @@ static const char warp_net[] =
     "' }"
     "layer { name: 'r' type: 'ReLU' bottom: '" WARPED "' top: 'y' }";
 
+/* Its constants fill several pages of the file. */
+static const char large_net[] =
+    "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 1 dim: 1 dim: 64 dim: 64 "
+    "} "
+    "} }"
+    "layer { name: 'f' type: 'Input' top: 'f' input_param { shape { dim: 1 dim: 2 dim: 64 dim: 64 "
+    "} "
+    "} }"
+    "layer { name: 'w' type: 'FlowWarp' bottom: 'x' bottom: 'f' top: 'y' }";
+
 static const char lstm_net[] =
     "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 3 dim: 2 dim: 4 } } }"
     "layer { name: 'c' type: 'Input' top: 'c' input_param { shape { dim: 3 dim: 2 } } }"
@@ -76,6 +86,8 @@ TEST(test_restored) {
   export_net(warp_net, false);
   check_restored("w");
   export_net(warp_net, true);
+  check_restored("w");
+  export_net(large_net, false);
   check_restored("w");
   export_net(lstm_net, false);
   check_restored("l");

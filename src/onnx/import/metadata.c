@@ -80,11 +80,13 @@ static bool is_parameter(const described_layer *of, const char *name) {
   return false;
 }
 
-/* The constants of the group's nodes. A constant of two groups makes the second one invalid. */
+/* The constants of the group's nodes, which are then in memory. A constant of two groups makes the
+ * second one invalid. */
 static crema_status claim_constants(cr_import *import, described_layer *of, int number,
                                     cr_name_map *out) {
   struct cr_import_groups *all = import->groups;
-  Onnx__NodeProto *const *node = import->model->proto->graph->node;
+  const Onnx__GraphProto *graph = import->model->proto->graph;
+  Onnx__NodeProto *const *node = graph->node;
   for (size_t i = of->first; i < of->first + of->count && of->valid; ++i) {
     for (size_t k = 0; k < node[i]->n_input && of->valid; ++k) {
       const char *name = node[i]->input[k];
@@ -93,6 +95,8 @@ static crema_status claim_constants(cr_import *import, described_layer *of, int 
       of->valid = cr_name_map_get(&all->claimed, name) < 0;
       CR_TRY(cr_name_map_set(&all->claimed, name, number));
       CR_TRY(cr_name_map_set(out, name, at));
+      const ProtobufCBinaryData *values = &graph->initializer[at]->raw_data;
+      if (values->len > 0) CR_TRY(cr_onnx_model_load(import->model, values->data, values->len));
     }
   }
   return CREMA_OK;
