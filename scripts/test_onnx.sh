@@ -14,9 +14,7 @@ has_packages="import importlib.util, sys; sys.exit(not all(map(importlib.util.fi
 if [ $# = 0 ]; then
   [ -x "$environment/bin/python" ] || python3 -m venv "$environment"
   "$environment/bin/python" -c "$has_packages" && exit 0
-  # The second index has PyTorch without CUDA, which is a tenth of the size; pip prefers it.
-  exec "$environment/bin/pip" install --quiet --extra-index-url https://download.pytorch.org/whl/cpu \
-    protobuf $packages
+  exec "$environment/bin/pip" install --quiet protobuf $packages
 fi
 
 if ! "$environment/bin/python" -c "$has_packages" 2>/dev/null; then

@@ -10,6 +10,12 @@ double cr_clock_seconds(void) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+double cr_clock_date(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
 void cr_clock_sleep(double seconds) {
   if (!(seconds > 0)) return;
   struct timespec rest = {.tv_sec = (time_t)seconds};

@@ -5,6 +5,9 @@
 /* Seconds since a fixed moment; monotonic. */
 double cr_clock_seconds(void);
 
+/* Seconds since the beginning of 1970, UTC. */
+double cr_clock_date(void);
+
 /* Sleeps at least `seconds`. */
 void cr_clock_sleep(double seconds);
 

@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/arena.h"
+#include "core/clock.h"
 #include "core/fail.h"
 #include "core/io.h"
 #include "core/log.h"
@@ -227,12 +227,6 @@ static crema_status add_training(cr_event_file *file, const crema_solver_event *
   return add_filters(s, net, png);
 }
 
-static double time_now(void) {
-  struct timespec now;
-  (void)clock_gettime(CLOCK_REALTIME, &now);
-  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 static crema_status write_event(cr_event_file *file, const crema_solver_event *event) {
   summary s = {0};
   cr_buffer png = {0};
@@ -248,7 +242,7 @@ static crema_status write_event(cr_event_file *file, const crema_solver_event *e
   }
   if (status == CREMA_OK) status = s.status;
   message.has_wall_time = message.has_step = 1;
-  message.wall_time = time_now();
+  message.wall_time = cr_clock_date();
   message.step = event->iteration;
   message.summary = &s.message;
   if (status == CREMA_OK) status = write_record(file, &message);
@@ -273,14 +267,14 @@ static crema_status open_file(cr_event_file *file, const char *folder, cr_buffer
     return cr_fail_errno(errno, "%s: cannot make the folder", folder);
   }
   (void)!gethostname(host, sizeof host - 1);
-  CR_TRY(cr_buffer_print(path, "%s/events.out.tfevents.%lld.%s.%d.0", folder, (long long)time_now(),
-                         host, (int)getpid()));
+  CR_TRY(cr_buffer_print(path, "%s/events.out.tfevents.%lld.%s.%d.0", folder,
+                         (long long)cr_clock_date(), host, (int)getpid()));
   file->path = strdup(path->data);
   if (file->path == NULL) return cr_fail_memory(path->size, "a path");
   file->file = cr_io_open(file->path, O_WRONLY | O_APPEND | O_CREAT, 0666);
   if (file->file < 0) return cr_fail_errno(errno, "%s: cannot create", file->path);
   first.has_wall_time = 1;
-  first.wall_time = time_now();
+  first.wall_time = cr_clock_date();
   first.file_version = (char *)"brain.Event:2";
   return write_record(file, &first);
 }

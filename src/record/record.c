@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "core/c_locale.h"
+#include "core/clock.h"
 #include "core/fail.h"
 #include "core/file.h"
 #include "core/io.h"
@@ -40,12 +41,6 @@ struct cr_run_record {
   int64_t samples;
   double seconds, waited;
 };
-
-static double time_now(void) {
-  struct timespec now;
-  (void)clock_gettime(CLOCK_REALTIME, &now);
-  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 /* ---- the content of lines --------------------------------------------------------- */
 
@@ -142,7 +137,7 @@ static void begin_line(cr_json_line *line, const char *event, int64_t iteration)
   cr_json_open(line, NULL, '{');
   cr_json_text(line, "event", event);
   cr_json_integer(line, "iteration", iteration);
-  cr_json_integer(line, "time_ms", (int64_t)(time_now() * 1e3));
+  cr_json_integer(line, "time_ms", (int64_t)(cr_clock_date() * 1e3));
 }
 
 static crema_status fail_to(const char *path, const char *name, const char *what) {
@@ -255,7 +250,7 @@ static crema_status write_run(const cr_run_record *record, const cr_run_start *r
   cr_json_line line = {0};
   cr_buffer path = {0};
   char folder[4096] = "", start[32] = "";
-  const time_t now = (time_t)time_now();
+  const time_t now = (time_t)cr_clock_date();
   struct tm parts;
   if (getcwd(folder, sizeof folder) == NULL) folder[0] = '\0';
   if (gmtime_r(&now, &parts) != NULL) strftime(start, sizeof start, "%Y-%m-%dT%H:%M:%SZ", &parts);
