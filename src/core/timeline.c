@@ -71,10 +71,15 @@ static void print_details(char out[MOST_DETAILS], const char *details, va_list a
   if (size < 0 || size >= MOST_DETAILS) out[0] = '\0';
 }
 
-static void add_span(uint64_t track, const char *category, const char *name, const double time[2],
-                     const char *members) {
-  char event[MOST_EVENT];
-  const int64_t start = nanoseconds(time[0]), took = nanoseconds(time[1]) - start;
+void cr_timeline_span_until(uint64_t track, const char *category, const char *name, double begin,
+                            double end, const char *details, ...) {
+  char event[MOST_EVENT], members[MOST_DETAILS];
+  const int64_t start = nanoseconds(begin), took = nanoseconds(end) - start;
+  va_list args;
+  if (!cr_timeline()) return;
+  va_start(args, details);
+  print_details(members, details, args);
+  va_end(args);
   const int size = snprintf(
       event, sizeof event,
       "{\"ph\":\"X\",\"pid\":%d,\"tid\":%" PRId64 ",\"cat\":\"%s\",\"name\":\"%s\",\"ts\":%" PRId64
@@ -82,30 +87,6 @@ static void add_span(uint64_t track, const char *category, const char *name, con
       timeline.rank, track_of(track), category, cr_timeline_text(name).text, start / 1000,
       (int)(start % 1000), took / 1000, (int)(took % 1000), members);
   append(event, size);
-}
-
-void cr_timeline_span(uint64_t track, const char *category, const char *name, double begin,
-                      const char *details, ...) {
-  char members[MOST_DETAILS];
-  const double time[2] = {begin, cr_clock_seconds()};
-  va_list args;
-  if (!cr_timeline()) return;
-  va_start(args, details);
-  print_details(members, details, args);
-  va_end(args);
-  add_span(track, category, name, time, members);
-}
-
-void cr_timeline_span_until(uint64_t track, const char *category, const char *name, double begin,
-                            double end, const char *details, ...) {
-  char members[MOST_DETAILS];
-  const double time[2] = {begin, end};
-  va_list args;
-  if (!cr_timeline()) return;
-  va_start(args, details);
-  print_details(members, details, args);
-  va_end(args);
-  add_span(track, category, name, time, members);
 }
 
 void cr_timeline_instant(const char *category, const char *name, const char *details, ...) {

@@ -37,15 +37,15 @@ crema_status cr_timeline_begin(const char *path, int rank) CREMA_MUST_USE;
  * earlier writes. */
 crema_status cr_timeline_end(void) CREMA_MUST_USE;
 
-/* A span from `begin` to now. `track` is 0 for the calling thread or the id of a context. `details`
- * are members of a JSON object without braces; "" for none. Texts in it go through
+/* A span from `begin` to `end`. `track` is 0 for the calling thread or the id of a context.
+ * `details` are members of a JSON object without braces; "" for none. Texts in it go through
  * cr_timeline_text. */
-void cr_timeline_span(uint64_t track, const char *category, const char *name, double begin,
-                      const char *details, ...) CREMA_PRINTF(5, 6);
-
-/* The same up to `end`. */
 void cr_timeline_span_until(uint64_t track, const char *category, const char *name, double begin,
                             double end, const char *details, ...) CREMA_PRINTF(6, 7);
+
+/* The same up to now. */
+#define cr_timeline_span(track, category, name, begin, ...) \
+  cr_timeline_span_until(track, category, name, begin, cr_clock_seconds(), __VA_ARGS__)
 
 /* Something that happens at once. */
 void cr_timeline_instant(const char *category, const char *name, const char *details, ...)
