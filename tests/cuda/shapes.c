@@ -70,7 +70,7 @@ static const shape_template templates[] = {
     OP_WITH(LRN_FWD, "a B C 2; a B C 2; -", .lrn = {5, 1, 0.75f, 1, false}),
     OP_WITH(LRN_FWD, "a 3 B C; a 3 B C; -", .lrn = {3, 1, 0.5f, 2, true}),
     OP_WITH(BN_FWD_TRAIN, "A B C; A B C; B; B", .bn = {.eps = 1e-2f, .global = false}),
-    OP_WITH(BN_FWD_TRAIN, "A B C; A B C; B; B; -; -; B; B; 1", .bn = {1e-2f, false, 0.5f}),
+    OP_WITH(BN_FWD_TRAIN, "A B C; A B C; B; B; -; -; B; B; 1", .bn = {1e-2f, false, 0.5f, false}),
     OP_WITH(BN_FWD_TRAIN, "A B C; A B C; B; B; B; B", .bn = {1e-2f, false, 0, true}),
     OP_WITH(BN_FWD_TRAIN, "A B C; A B C; B; B; -; -; B; B; 1", .bn = {1e-2f, false, 0.5f, true}),
     OP_WITH(BN_FWD_GLOBAL, "a B C; a B C; B; B", .bn = {.eps = 1e-2f, .global = true}),
