@@ -4,7 +4,7 @@
 A ratio is crema's median time by that of the fastest other runtime of the same precision; the
 difference is the largest of crema's output from ONNX Runtime's, relative to the largest output, of the first kind of
 crema that is named. Scales for int8 are those of the same random inputs on both sides.
-A net whose name ends in .onnx is that file for crema and for ONNX Runtime. With -memory, each runtime runs in a process of its own, and the table shows by how much its peak
+A net whose name ends in .onnx is that file for crema and for ONNX Runtime. With -memory, each runtime runs in its own process, and the table shows by how much its peak
 of resident memory exceeds what it had before it loaded the net.
 """
 import argparse

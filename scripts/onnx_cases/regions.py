@@ -1,4 +1,4 @@
-"""Regions of interest: pooled by their largest values, by interpolated means, and with channels of their own."""
+"""Regions of interest: pooled by their largest values, by interpolated means, and with their own channels."""
 import itertools
 
 import numpy as np

@@ -8,8 +8,8 @@ A module has a function cases() that yields tuples (name, layers, inputs) or (na
   - rejected: words of the rejection that the case must get from the export
   - first_opset: the export rejects older operator sets
   - reference: layers whose outputs the file must have, with the parameters of the layers of the same names
-  - tolerance: against ONNX Runtime, in place of 1e-5
-  - import_tolerance: against crema, in place of 1e-6
+  - tolerance: against ONNX Runtime, instead of 1e-5
+  - import_tolerance: against crema, instead of 1e-6
   - import_rejected: words of the rejection that the exported file gets from the import
   - parameters: a function that changes the parameters of the net
 """
@@ -92,7 +92,7 @@ class Case:
 
 
 def load_modules(folder, families):
-    """Yields (family, module) for the modules of a folder, or only for those of the given names."""
+    """Yields (family, module) for the modules of a folder, or only for modules of the given names."""
     names = sorted(name[:-3] for name in os.listdir(folder) if name.endswith(".py") and name[0] != "_")
     unknown = set(families) - set(names)
     if unknown:

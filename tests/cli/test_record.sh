@@ -27,7 +27,7 @@ expect_record "the end" rec 'lines[-1]["event"] == "end" and lines[-1]["result"]
 expect_record "norms" rec 'all(n["weights"] > 0 and n["gradients"] > 0 for t in of("train") for n in t["norms"].values())'
 expect_record "throughput" rec 'all(t["samples_per_second"] > 0 for t in of("train")[1:])'
 
-# The numbers are those of the log.
+# The log has the same numbers.
 loss=$(sed -n 's/.*Iteration 20 (.*loss = //p' log)
 expect_record "the loss of the log" rec "'%.6g' % of('train')[2]['loss'] == '$loss'"
 

@@ -337,7 +337,7 @@ def loop_gate(breaches):
 
 def trait_gate(breaches):
     """A layer's class says what the layer is (layers/common/layer.h): nobody asks for its type.
-    Devices know no layers: their names are those of ops and kernels. ONNX is another format, whose operators
+    Devices know no layers: they use the names of ops and kernels. ONNX is another format, whose operators
     have such names, too."""
     listed = (ROOT / "src/layers/layers.inc").read_text()
     types = set(re.findall(r'^CR_LAYER\(\w+, "(\w+)"\)', listed, re.M))

@@ -105,7 +105,7 @@ def _half_weights():
 
 
 def _typed_data():
-    """Constants in typed fields in place of raw_data."""
+    """Constants in typed fields instead of raw_data."""
     tensor = helper.make_tensor("c", FLOAT, [3], [0.5, -1.5, 2.0])
     shape = helper.make_tensor("s", TensorProto.INT64, [2], [3, 2])
     return model([helper.make_node("Add", ["x", "c"], ["a"]), helper.make_node("Reshape", ["a", "s"], ["y"])],

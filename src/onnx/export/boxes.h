@@ -11,7 +11,7 @@ const char *cr_onnx_joined(cr_onnx_graph *g, const char *a, const char *b, int a
 typedef struct cr_onnx_suppression {
   const char *boxes, *scores; /* (S, P, 4), left, top, right, bottom; (S, C, P) */
   int64_t boxes_count;        /* P */
-  int64_t top_k;              /* of each class, only so many boxes take part; below 0: all */
+  int64_t top_k;              /* the most boxes of a class that take part; below 0: all */
   int64_t most;               /* to keep of each class; below 0: all */
   float overlap;              /* a box that overlaps a better one by more is dropped */
   float threshold;            /* boxes with a score above take part */

@@ -10,7 +10,7 @@
 
 /* Values of this size stay in the file's bytes. */
 enum { RUN = 256 };
-/* The memory for messages: so many times the size of the file, and an amount for small files. */
+/* The memory for messages: TIMES the size of the file, and SMALL bytes for small files. */
 enum { TIMES = 10, SMALL = 1 << 16 };
 
 static cr_wire_input input_of(cr_onnx_model *model) {
